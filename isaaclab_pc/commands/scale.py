@@ -27,9 +27,15 @@ from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import require_library
 from isaaclab_pc.num_envs.answer_parts import settings_that_matter
-from isaaclab_pc.num_envs.earlier_trials import TRIALS_NAME, TrialsFile, find_earlier_trials
 from isaaclab_pc.num_envs.fit import FitResult, ProbeError
-from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger, planned_ledger
+from isaaclab_pc.num_envs.ledger import (
+    TRIALS_NAME,
+    Ledger,
+    TrialsFile,
+    find_earlier_trials,
+    measured_ledger,
+    planned_ledger,
+)
 from isaaclab_pc.num_envs.preflight import Plan
 from isaaclab_pc.num_envs.profile import ProfileCache, cache_key
 from isaaclab_pc.num_envs.search import RESOLUTION, Objective

@@ -54,10 +54,10 @@ _KINDS = {
 
 
 def answer_parts(settings: RunSettings) -> Mapping[str, str]:
-    """Return what the best number of environments depends on, beside the machine, its driver and the search.
+    """Return the parts of a run on which the best number of environments depends, beside machine, driver and search.
 
-    The configurations of environment and agent follow from the settings, the sources of the task and the versions of
-    libraries. What a configuration reads from elsewhere shows in the digest that trials and trainings leave of theirs.
+    The configurations of environment and agent follow from settings, sources and versions. If one reads anything from
+    elsewhere, the digest that trials and trainings leave of it shows that.
 
     Args:
         settings: The run's settings, device and algorithm chosen.
@@ -75,13 +75,8 @@ def answer_parts(settings: RunSettings) -> Mapping[str, str]:
 
 
 def settings_that_matter(settings: RunSettings) -> str:
-    """Return the settings that memory and speed depend on, as JSON, without the device.
-
-    Args:
-        settings: The run's settings, device and algorithm chosen.
-    """
-    relevant = {key: value for key, value in settings.model_dump().items() if key not in _IRRELEVANT}
-    return json.dumps(relevant, sort_keys=True)
+    """Return the settings that memory and speed depend on, as JSON, without the device."""
+    return json.dumps(settings.model_dump(exclude=_IRRELEVANT), sort_keys=True)
 
 
 @functools.cache
@@ -97,14 +92,9 @@ def _named_files(settings: RunSettings) -> list[tuple[int, int]]:
 
 
 def places_of(modules: Iterable[str]) -> list[Path]:
-    """Return the files and folders that decide what a task takes.
+    """Return the files and folders of a task's modules, as they are registered, and the rooms that all tasks share.
 
-    Args:
-        modules: Modules of its environment and configurations, as they are registered.
-
-    Returns:
-        The whole package of each, of whatever name; of this package, and of libraries that have a version, the module's
-        own folder. The rooms of this package that every task trains with are always among them.
+    It is the whole package of a module; of this package, and of libraries that have a version, its own folder.
     """
     package = Path(__file__).parents[1]
     places = [package / room for room in _ROOMS]
@@ -124,12 +114,9 @@ def places_of(modules: Iterable[str]) -> list[Path]:
 
 
 def digest_of(places: Iterable[Path]) -> str:
-    """Hash what files say.
+    """Hash the contents of files and of folders; those that do not exist are passed over.
 
     Comments, docstrings and layout of Python code change nothing, and neither do the paths of the places.
-
-    Args:
-        places: Files, and folders with all that is below them; those that are not there are passed over.
     """
     digest = hashlib.sha256()
     for place in places:
@@ -143,7 +130,7 @@ def digest_of(places: Iterable[Path]) -> str:
 
 
 def _meaning(file: Path) -> bytes:
-    """Return the content of a file; of Python code without what does nothing."""
+    """Return the content of a file; of Python code without comments and docstrings."""
     try:
         content = file.read_bytes()
     except OSError:
@@ -151,14 +138,14 @@ def _meaning(file: Path) -> bytes:
     if file.suffix != ".py":
         return content
     try:
-        # As with python -OO: without docstrings. What it compiles to is quicker to hash than its tree.
+        # As with python -OO: without docstrings. Its code is quicker to hash than its tree.
         return "\n".join(_parts(compile(content, "", "exec", dont_inherit=True, optimize=2))).encode()
     except (SyntaxError, ValueError):
         return content
 
 
 def _parts(code: CodeType) -> Iterator[str]:
-    """Yield all of compiled code but where in a file it stands."""
+    """Yield all of compiled code but its lines in the file."""
     names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     yield repr((names, code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount))
     yield code.co_code.hex()

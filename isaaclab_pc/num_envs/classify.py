@@ -81,20 +81,14 @@ class ContactOverflow:
     line: str
     """Its first line about that, without surrounding blanks."""
     sizes: dict[str, int]
-    """The fields of ``sim.physics`` that are too small, each with the largest size that PhysX asked for: a number of
-    all environments together (the collision stack: bytes), or 0 where it told none."""
+    """The largest size that PhysX asked for, for all environments together (the collision stack: bytes), by field of
+    ``sim.physics``; 0 where it named none."""
 
 
 def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
-    """Find PhysX's messages about contacts that it drops on a GPU.
+    """Find PhysX's messages about contacts that it drops on a GPU in a program's output; None: there are none.
 
     PhysX raises no error for them. Other solvers are read directly (:mod:`isaaclab_pc.physics.contacts`).
-
-    Args:
-        lines: A program's output, line by line.
-
-    Returns:
-        The overflow; None where there is no such message.
     """
     first = ""
     sizes: dict[str, int] = {}
@@ -113,23 +107,16 @@ def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
 
 
 def out_of_memory_line(text: str) -> str:
-    """Find the first line of a program's output that says it ran out of memory.
-
-    Args:
-        text: Output, any length.
-
-    Returns:
-        The line without surrounding blanks; empty when there is none.
-    """
+    """Return the first line of a program's output that says it ran out of memory, stripped; empty: there is none."""
     return next((line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)), "")
 
 
 def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[Outcome, str]:
-    """Decide what ended a child that left no trial.
+    """Decide why a child ended that left no trial.
 
     Args:
         returncode: Exit code as `subprocess` gives it: negative for a signal.
-        output: The end of what it printed.
+        output: The end of its output.
         oom_kills: Processes that the kernel killed in the memory cgroup while the child ran.
 
     Returns:
@@ -137,7 +124,7 @@ def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[
     """
     line = out_of_memory_line(output)
     number = -returncode if returncode < 0 else returncode - _SIGNAL_EXIT
-    name = _signal_name(number)
+    name = next((known.name for known in signal.Signals if known == number), "")
 
     if returncode and oom_kills:
         return Outcome.OOM, "ended by the kernel's out-of-memory killer (memory cgroup)"
@@ -149,18 +136,7 @@ def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[
     if name:
         return Outcome.CRASH, f"ended by {name}"
     if returncode:
-        return Outcome.ERROR, f"exit code {returncode}: {_last_line(output)}"
+        # A Python traceback ends with its message.
+        *_, last = ["no output", *(line.strip() for line in output.splitlines() if line.strip())]
+        return Outcome.ERROR, f"exit code {returncode}: {last}"
     return Outcome.ERROR, "it ended without writing a result"
-
-
-def _signal_name(number: int) -> str:
-    """Return the name of a signal, or an empty string when there is no such signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return ""
-
-
-def _last_line(text: str) -> str:
-    """Return the last line that is not blank: where a Python traceback has its message."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")

@@ -30,7 +30,7 @@ class CudaMemory:
             [sys.executable, "-P", "-c", _PROGRAM, device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # With what is asked for: nobody reads a second pipe, and one that is full stops the child.
+            # Into the same pipe: nobody reads a second one, and a full one stops the child.
             stderr=subprocess.STDOUT,
             text=True,
         )

@@ -24,7 +24,7 @@ from isaaclab_pc.num_envs.fit_messages import (
 from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.machine import usable_cores
 from isaaclab_pc.num_envs.memory import free_host_memory, resolve_budget
-from isaaclab_pc.num_envs.profile import Answer, CacheMode, Doubt, Profile, ProfileCache, cache_key
+from isaaclab_pc.num_envs.profile import Answer, Doubt, Profile, ProfileCache, cache_key
 from isaaclab_pc.num_envs.search import SearchResult, StopReason, search
 from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.size_trials import ChildCommand, RetryPolicy, SearchClock, SizeTrials
@@ -60,7 +60,7 @@ class FitResult:
     reason: str
     """One sentence for the terminal."""
     overrides: Overrides = field(default_factory=dict)
-    """Settings that the winner was tried with in place of the user's, and has to be run with."""
+    """Settings that the winner has to be run with in place of the user's."""
     host_bytes: int = 0
     """Its peak of host memory [bytes]."""
     device_bytes: int | None = None
@@ -77,11 +77,7 @@ class ProbeError(RuntimeError):
     """The environment or the agent failed by itself in a trial: no size would help. The message shows its output."""
 
     def __init__(self, trial: Trial) -> None:
-        """Describe a trial.
-
-        Args:
-            trial: The failed trial; its log still exists.
-        """
+        """Describe a failed trial; its log still exists."""
         output = Path(trial.log).read_text(encoding="utf-8", errors="replace")
         shown = output if len(output) <= _MAX_OUTPUT else f"[...]\n{output[-_MAX_OUTPUT:]}"
         super().__init__(
@@ -112,11 +108,10 @@ def fit(
     Args:
         command: Gives the arguments of a child that tries a size.
         settings: Budget, objective and bounds.
-        key: What the answer depends on besides the settings and this machine: task, config hashes, versions.
+        key: Everything the answer depends on besides the settings and this machine: task, config hashes, versions.
         on_trial: Called after each trial.
-        retry: Asked after each trial whether the size should be tried again with other settings. Overrides stay for
-            the sizes tried after it.
-        label: What the answer is for, kept beside it for people.
+        retry: Asked after each trial for other settings; they stay for the sizes tried after it.
+        label: The run that the answer is for, in words.
         processes: Processes of the run, each with a GPU and so many environments; they share the host's memory.
         reserve: GPU memory that something else of the run will need beside the environments [bytes].
         clock: Monotonic clock of the search [s]; that of a child is the real one.
@@ -131,16 +126,14 @@ def fit(
     digest = cache_key({**key, **_machine(gpu), **sharing, "settings": _settings_of_answer(settings)})
 
     cache = ProfileCache()
-    mode = CacheMode(settings.cache)
-    kept_as = None if mode is CacheMode.IGNORE else digest
-    profile = cache.get(digest) if mode is CacheMode.USE else None
+    kept_as = None if settings.cache == "ignore" else digest
+    profile = cache.get(digest) if settings.cache == "use" else None
     # Trials of another speed than today's are no beginning.
     goes_on = profile is not None and profile.doubt is not Doubt.SPEED and profile.is_unfinished(settings.max_trials)
     budgets = read_budgets()
     if profile is not None and profile.doubt is None and not goes_on and _has_headroom(profile, budgets):
         return _result(profile, cached_reason(profile, cache.path), (), profile, settings, kept_as, cached=True)
 
-    search_clock = SearchClock(settings.max_seconds, clock)
     known = _still_known(profile.trials, budgets) if profile is not None and goes_on else {}
     with _output_folder() as folder:
         sizes = SizeTrials(
@@ -151,17 +144,16 @@ def fit(
             gpu=gpu,
             folder=folder,
             on_trial=on_trial,
-            clock=search_clock,
+            clock=SearchClock(settings.max_seconds, clock),
             overrides={} if profile is None else profile.overrides,
             # Where there is a cached answer, its search has compiled them.
             may_compile_kernels=profile is None,
         )
-        is_confirmed = False
         if profile is None or goes_on:
-            result = _search(sizes, settings, search_clock, known)
+            result, is_confirmed = _search(sizes, settings, known), False
         else:
-            result, is_confirmed = _confirm_or_search(sizes, settings, search_clock, profile)
-        best = _winner(result, settings, search_clock)
+            result, is_confirmed = _confirm_or_search(sizes, settings, profile)
+        best = _winner(result, settings, sizes.clock)
 
     tried = tuple(replace(trial, log="") for trial in result.trials)
     found = Profile(
@@ -218,13 +210,13 @@ def _result(
 
 @contextlib.contextmanager
 def _output_folder() -> Iterator[Path]:
-    """Yield a folder for what children leave. It stays where a message names the output of one."""
+    """Yield a folder for the files of children. It stays where a message names the output of one."""
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
     is_named = False
     try:
         yield folder
     except ProbeError as error:
-        # What is wrong with a config is in the message.
+        # The message says it all.
         is_named = not error.trial.config_error
         raise
     except ConfigError:
@@ -246,37 +238,28 @@ def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve:
     return Budgets(resolve_budget(HOST_FRACTION, free_host) // processes, max(device - reserve, 0))
 
 
-def _confirm_or_search(
-    sizes: SizeTrials, settings: SearchSettings, clock: SearchClock, profile: Profile
-) -> tuple[SearchResult, bool]:
+def _confirm_or_search(sizes: SizeTrials, settings: SearchSettings, profile: Profile) -> tuple[SearchResult, bool]:
     """Try a cached answer once more, and search where it no longer holds; also return whether it held."""
-    confirmation = sizes.run(profile.num_envs)
+    trial = sizes.run(profile.num_envs)
     is_doubted = profile.doubt is Doubt.SPEED
-    is_another = is_doubted and contradicts(confirmation.frames_per_second, profile.frames_per_second)
-    if fits_with_margin(confirmation) and not is_another:
-        speed = confirmation.frames_per_second
-        return SearchResult(confirmation, (confirmation,), StopReason.COMPLETE, speed), True
+    is_another = is_doubted and contradicts(trial.frames_per_second, profile.frames_per_second)
+    if fits_with_margin(trial) and not is_another:
+        return SearchResult(trial, (trial,), StopReason.COMPLETE, trial.frames_per_second), True
     # Where only memory is short, the best size is below.
-    start = None if is_doubted else confirmation.num_envs
-    result = _search(sizes, settings, clock, {confirmation.num_envs: confirmation}, start)
-    return result, result.best is confirmation and len(result.trials) == 1
+    result = _search(sizes, settings, {trial.num_envs: trial}, start=None if is_doubted else trial.num_envs)
+    return result, result.best is trial and len(result.trials) == 1
 
 
 def contradicts(speed: float, other: float) -> bool:
-    """Tell whether two speeds of one size contradict each other."""
-    slower, faster = sorted((speed, other))
-    return faster > SPEED_OFF * slower
+    """Whether two speeds of one size contradict each other."""
+    return max(speed, other) > SPEED_OFF * min(speed, other)
 
 
 def _search(
-    sizes: SizeTrials,
-    settings: SearchSettings,
-    clock: SearchClock,
-    known: Mapping[int, Trial],
-    start: int | None = None,
+    sizes: SizeTrials, settings: SearchSettings, known: Mapping[int, Trial], start: int | None = None
 ) -> SearchResult:
-    """Search with child processes, from trials that are known already, each for one use, and from the usual size."""
-    bounds = settings.sizes
+    """Search with child processes; a trial that is known stands in for a child once."""
+    bounds = settings.sizes if start is None else settings.sizes._replace(start=start)
     unused = dict(known)
 
     def try_size(num_envs: int) -> Trial:
@@ -285,16 +268,11 @@ def _search(
 
     return search(
         try_size,
-        lo=bounds.lo,
-        hi=bounds.hi,
-        granule=bounds.granule,
-        floor=bounds.floor,
-        finest=bounds.finest,
-        start=bounds.start if start is None else start,
+        **bounds._asdict(),
         objective=settings.resolved_objective,
         max_trials=settings.max_trials,
-        max_seconds=clock.left(),
-        clock=clock.spent,
+        max_seconds=sizes.clock.left(),
+        clock=sizes.clock.spent,
     )
 
 
@@ -334,33 +312,18 @@ def _has_headroom(profile: Profile, budgets: Budgets) -> bool:
 
 
 def _machine(gpu: Gpu | None) -> dict[str, str]:
-    """Return what an answer depends on in this machine."""
-    models = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
-    model = models[0] if models else platform.machine()
+    """Return the properties of this machine that an answer depends on."""
+    cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    models = (line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
     return {
-        "cpu": f"{model}, {usable_cores()} cores",
+        "cpu": f"{next(models, platform.machine())}, {usable_cores()} cores",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "gpu": "" if gpu is None else gpu.name,
     }
 
 
-def _cpuinfo() -> list[str]:
-    try:
-        return Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return []
-
-
 def _settings_of_answer(settings: SearchSettings) -> dict[str, object]:
-    """Return the settings that the answer depends on.
-
-    Not the cache mode, nor which of several equal GPUs it is, nor when to stop: a search that was cut short goes on.
-    """
-    return {
-        "device": settings.device.partition(":")[0],
-        "budget": settings.budget,
-        "objective": settings.objective,
-        "min": settings.min,
-        "max": settings.max,
-        "granule": settings.granule,
-    }
+    """Return the settings that the answer depends on."""
+    # Not when to stop: a search that was cut short goes on. Nor which of several equal GPUs it is.
+    given = settings.model_dump(include={"budget", "objective", "min", "max", "granule"})
+    return {"device": settings.device.partition(":")[0], **given}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages on the answer of a search, and on what to change where it has none."""
+"""Messages on the answer of a search, and advice where it has none."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def confirmed_reason(trial: Trial, path: Path) -> str:
 
 def searched_reason(result: SearchResult, best: Trial, objective: Objective) -> str:
     """Say why a size won."""
-    kind = "the fewest environments within 5 % of the best frames per second"
-    if objective is Objective.MEMORY:
-        kind = "the largest that fits"
+    fewest = "the fewest environments within 5 % of the best frames per second"
+    kind = "the largest that fits" if objective is Objective.MEMORY else fewest
     cut = "" if result.stop is StopReason.COMPLETE else f"; cut short by scaling.{result.stop}"
     return (
         f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({result.frames_per_second:.0f} frames/s, "
@@ -48,11 +47,7 @@ def _memory(answer: Trial | Profile) -> str:
 
 
 def nothing_built(result: SearchResult) -> str:
-    """Say what to do where no environment was built in time, as where kernels are compiled for the first time.
-
-    Args:
-        result: The search; its last trial was ended while it built.
-    """
+    """Advise where no environment was built in time, as where kernels are compiled for the first time."""
     return (
         f"num_envs=auto: no environment was built in {FIRST_BUILD_SECONDS / 60:g} min, so nothing is known of what "
         "fits. If kernels were being compiled, run the command again: those that are done are kept. Otherwise read its "
@@ -61,7 +56,7 @@ def nothing_built(result: SearchResult) -> str:
 
 
 def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
-    """Say what to change when no size that was tried fits."""
+    """Advise where no size that was tried fits."""
     smallest = min(result.trials, key=lambda trial: trial.num_envs)
     timed_out = smallest.outcome is Outcome.TIMEOUT
     limit = "max_seconds" if timed_out else str(result.stop)
@@ -99,14 +94,6 @@ def _memory_needed(smallest: Trial) -> str:
     if smallest.outcome is not Outcome.OVER_BUDGET:
         return ""
     on_gpu = smallest.device_budget is not None and (smallest.device_bytes or 0) > smallest.device_budget
-    budget = smallest.device_budget if on_gpu else smallest.host_budget
-    if budget is None:
-        return ""
-
+    budget = (smallest.device_budget if on_gpu else smallest.host_budget) or 0
     needed = f" The task needs more than {format_size(budget)} of {'GPU' if on_gpu else 'host'} memory for "
-    if smallest.num_envs == 1:
-        return f"{needed}one environment."
-    return (
-        f"{needed}its first {smallest.num_envs} environments; how much before the first one is not known, as nothing "
-        "smaller was tried."
-    )
+    return needed + ("one environment." if smallest.num_envs == 1 else f"its first {smallest.num_envs} environments.")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GPU memory of a process tree, read through NVML: this process opens no CUDA context for it."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +27,11 @@ class _Memory(NamedTuple):
     """Memory of a GPU [bytes]."""
 
     total: int
-    used: int
     free: int
+
+    @property
+    def used(self) -> int:
+        return self.total - self.free
 
 
 class GpuUse(NamedTuple):
@@ -42,7 +46,7 @@ class GpuUse(NamedTuple):
 
 
 class Gpu:
-    """One GPU and what a process tree uses of it.
+    """One GPU, and the memory that a process tree uses of it.
 
     Every question to the driver has a deadline. Where it is not answered, or the memory cannot be read, each method
     raises a ConfigError.
@@ -52,26 +56,25 @@ class Gpu:
         self,
         device: str,
         environment: Mapping[str, str] = os.environ,
-        nvml: Any = None,
         *,
         cuda_memory: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         """Open a GPU.
 
         Args:
-            device: "cuda" or "cuda:N", as torch counts: `CUDA_VISIBLE_DEVICES` is respected. GPUs are in the same
-                order here as in CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID`, which every child gets. Of a GPU that is
-                divided (MIG), the first instance is taken, as CUDA does.
+            device: "cuda" or "cuda:N", as torch counts: `CUDA_VISIBLE_DEVICES` is respected. The order of GPUs is that
+                of `CUDA_DEVICE_ORDER=PCI_BUS_ID`, which every child gets.
             environment: Environment variables.
-            nvml: The NVML module; None: `pynvml` (nvidia-ml-py).
             cuda_memory: Returns free and total memory [bytes] where NVML may not tell them to us, as often of an
                 instance of MIG; None: a child that opens a CUDA context.
 
         Raises:
             ConfigError: There is no such GPU, no driver, or the memory cannot be read.
         """
-        if nvml is None:
-            import pynvml as nvml
+        import pynvml
+
+        # It makes its classes of errors when it is imported, so type checkers do not know them.
+        nvml: Any = pynvml
         self._nvml = nvml
         self._device = device
 
@@ -92,27 +95,19 @@ class Gpu:
     def _open(self, index: int, visible: str | None) -> Any:
         """Return the NVML handle of a device as CUDA counts them."""
         entry = str(index) if visible is None else [name.strip() for name in visible.split(",")][index]
-        if entry.startswith("MIG-"):
-            return self._nvml.nvmlDeviceGetHandleByUUID(entry)
-        if entry.startswith("GPU-"):
-            return self._first_instance(self._nvml.nvmlDeviceGetHandleByUUID(entry))
+        if entry.startswith(("MIG-", "GPU-")):
+            handle = self._nvml.nvmlDeviceGetHandleByUUID(entry)
+            return handle if entry.startswith("MIG-") else self._first_instance(handle)
         return self._first_instance(self._nvml.nvmlDeviceGetHandleByIndex(int(entry)))
 
     def _first_instance(self, handle: Any) -> Any:
         """Return the handle of the first instance of a GPU that is divided (MIG): CUDA shows no other. Else its own."""
         nvml = self._nvml
-        try:
-            if not nvml.nvmlDeviceGetMigMode(handle)[0]:
-                return handle
-            count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
-        except nvml.NVMLError:
-            return handle
-
-        for index in range(count):
-            try:
-                return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
-            except nvml.NVMLError:
-                continue
+        with contextlib.suppress(nvml.NVMLError):
+            is_divided = nvml.nvmlDeviceGetMigMode(handle)[0]
+            for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if is_divided else 0):
+                with contextlib.suppress(nvml.NVMLError):
+                    return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         return handle
 
     @property
@@ -139,13 +134,10 @@ class Gpu:
         self._strangers = self._told().keys() - {os.getpid()}
 
     def sample(self, pids: Iterable[int]) -> int:
-        """Measure the memory that processes use now.
+        """Measure the memory that processes use now, and return the peak since `start` [bytes].
 
         Until the driver tells it of one of them, which it never does in most containers and where the GPU shares the
         machine's memory, the growth of the used memory since `start` stands in for it, others' included.
-
-        Returns:
-            The peak since `start` [bytes], as far as it is known before `finish`.
         """
         self._growth = max(self._growth, self.growth())
         told = self._told()
@@ -156,10 +148,10 @@ class Gpu:
         return self._growth if self._own_peak is None else self._own_peak
 
     def finish(self) -> GpuUse:
-        """Return what the process tree used, which has ended.
+        """Return the memory that the process tree used, which has ended.
 
-        What is used now beyond what was used at `start` belongs to others. It is taken off the growth that stood in
-        for the tree's memory; what they gave back is added. Others that took memory and gave it back are not seen.
+        The growth that is left belongs to others, and is taken off the growth that stood in for the tree's memory.
+        Others that took memory and gave it back are not seen.
         """
         others = self._settled() - self._used_before
         # A process that is still there was not of the tree.
@@ -182,7 +174,7 @@ class Gpu:
         return self._told().get(pid)
 
     def growth(self) -> int:
-        """Return by how much the used memory has grown since `start`, others' included [bytes]."""
+        """Return the growth of the used memory since `start`, others' included [bytes]."""
         return self._memory().used - self._used_before
 
     def _told(self) -> dict[int, int]:
@@ -190,27 +182,20 @@ class Gpu:
         return {} if self._shares_memory else self._ask(self._per_process)
 
     def _per_process(self) -> dict[int, int]:
-        per_pid: dict[int, int] = {}
-        for running in (
-            self._nvml.nvmlDeviceGetComputeRunningProcesses,
-            self._nvml.nvmlDeviceGetGraphicsRunningProcesses,
-        ):
-            try:
-                processes = running(self._handle)
-            except self._nvml.NVMLError:
-                continue
-            for process in processes:
-                if process.usedGpuMemory is not None:
-                    # A process that computes and renders is in both lists, with the same figure.
-                    per_pid[process.pid] = max(per_pid.get(process.pid, 0), process.usedGpuMemory)
-        return per_pid
+        nvml = self._nvml
+        processes = []
+        for running in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+            with contextlib.suppress(nvml.NVMLError):
+                processes += running(self._handle)
+        # A process that computes and renders is in both lists, with the same figure.
+        return {process.pid: process.usedGpuMemory for process in processes if process.usedGpuMemory is not None}
 
     def _memory(self) -> _Memory:
         """Return the memory of the GPU, or the machine's where they share it."""
         if not self._shares_memory and not self._asks_cuda:
             try:
                 memory = self._ask(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle))
-                return _Memory(memory.total, memory.used, memory.free)
+                return _Memory(memory.total, memory.free)
             except self._nvml.NVMLError_NoPermission:
                 self._asks_cuda = True
             except self._nvml.NVMLError_NotSupported:
@@ -221,9 +206,9 @@ class Gpu:
         if self._asks_cuda:
             return self._memory_by_cuda()
 
-        # What the kernel could free counts as free; cudaMemGetInfo would leave the page cache out.
+        # Pages that the kernel could free count as free; cudaMemGetInfo would leave the page cache out.
         memory = psutil.virtual_memory()
-        return _Memory(memory.total, memory.total - memory.available, memory.available)
+        return _Memory(memory.total, memory.available)
 
     def _memory_by_cuda(self) -> _Memory:
         """Return the memory as CUDA tells it, for which nobody needs a permission."""
@@ -233,7 +218,7 @@ class Gpu:
             free, total = self._cuda_memory()
         except OSError as error:
             raise self._refusal(error) from error
-        return _Memory(total, total - free, free)
+        return _Memory(total, free)
 
     def _ask[Answer](self, question: Callable[[], Answer]) -> Answer:
         """Ask the driver; refuse the GPU where it does not answer."""
@@ -254,16 +239,13 @@ class Gpu:
 
 
 def held_by_libraries(device: str, *, peak: bool) -> int:
-    """Return the memory that torch and Warp hold on a GPU for this process, used or not.
+    """Return the memory that torch and Warp hold on a GPU for this process, used or not [bytes].
 
-    Its CUDA context, loaded kernels and what PhysX allocates by itself come on top.
+    Its CUDA context, loaded kernels and PhysX's own allocations come on top.
 
     Args:
         device: ``cuda:N``; this process has a CUDA context there.
         peak: Whether the most at any time is asked for.
-
-    Returns:
-        The memory [bytes].
     """
     import torch
     import warp as wp
@@ -278,18 +260,14 @@ def held_by_libraries(device: str, *, peak: bool) -> int:
 
 
 class OwnMemory:
-    """GPU memory of this process alone, whatever others do.
+    """GPU memory of this process alone, whatever others do, as the driver tells it.
 
-    It is what the driver tells of the process. Where that is nothing, it is what torch and Warp hold, with what all
-    else of the process took while it was built: its CUDA context, kernels, and what PhysX allocates.
+    Where the driver tells nothing, it is the memory of torch and Warp, and the rest that the process took while it was
+    built: its CUDA context, kernels and PhysX's own allocations.
     """
 
     def __init__(self, device: str) -> None:
-        """Begin, before this process has a CUDA context.
-
-        Args:
-            device: ``cuda:N``.
-        """
+        """Begin, before this process has a CUDA context on ``cuda:N``."""
         self._device = device
         self._gpu: Gpu | None = None
         self._beside: int | None = None
@@ -299,10 +277,7 @@ class OwnMemory:
             self._beside = 0
 
     def read(self) -> tuple[int, int]:
-        """Return the memory that it has now, and the most that it had at a time when this was asked [bytes].
-
-        The first time is to be when all is built.
-        """
+        """Return the memory that it has now, and its peak [bytes]; call it first when all is built."""
         held, peak = (held_by_libraries(self._device, peak=peak) for peak in (False, True))
         told = None
         try:
@@ -316,13 +291,13 @@ class OwnMemory:
         return held + beside, peak + beside
 
     def hold_to(self, budget: float | int) -> None:
-        """Let torch allocate no more than a budget leaves beside what else the process has; once all is built.
+        """Let torch allocate no more than a budget leaves beside the rest of the process; call it when all is built.
 
         Args:
             budget: A fraction of the memory that is free without this process, or a size [bytes].
 
         Raises:
-            MemoryError: Less than nothing is left.
+            MemoryError: Nothing is left.
         """
         import torch
 

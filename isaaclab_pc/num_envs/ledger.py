@@ -1,14 +1,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The memory of a training by kind, read off trials."""
+"""The memory of a training by kind, read off trials of now and of earlier searches."""
+
+from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from isaaclab_pc.num_envs.trends import telling
 from isaaclab_pc.num_envs.trial import Trial
+from isaaclab_pc.utils.json_record import JsonRecord
 
-__all__ = ["KINDS", "Entry", "Ledger", "fit_line", "measured_ledger", "planned_ledger"]
+__all__ = [
+    "KINDS",
+    "TRIALS_NAME",
+    "EarlierTrials",
+    "Entry",
+    "Ledger",
+    "TrialsFile",
+    "find_earlier_trials",
+    "fit_line",
+    "measured_ledger",
+    "planned_ledger",
+]
+
+TRIALS_NAME = "trials.json"
+"""File of a search's folder that holds a :class:`TrialsFile`."""
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
@@ -46,7 +65,7 @@ class Entry:
     fixed: float | None = None
     """Part that does not depend on the number of environments [bytes]; None: not known from a single size."""
     per_env: float | None = None
-    """Memory of one environment more [bytes]; None as for ``fixed``."""
+    """Memory of one environment more [bytes]; None: likewise."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,6 @@ class Ledger:
     """A breakdown for one number of environments."""
 
     num_envs: int
-    """The number of environments."""
     entries: tuple[Entry, ...]
     """The kinds that are known, in the order of :data:`KINDS`."""
 
@@ -65,15 +83,11 @@ class Ledger:
 
 
 def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
-    """Break down what a trial used, and how that grows with the number of environments.
+    """Break down the memory of a size that fitted, and its growth with the number of environments.
 
     A child reports its memory before and after it built the environment, and the bytes of the tensors that it can name
-    (``Trial.memory``); its peak is metered from outside. What the child uses more after building than before, and is no
-    tensor with a name, is the simulation. What the peak is above that is training. The entries add up to the peak.
-
-    Args:
-        trials: Trials of a search.
-        num_envs: The size to break down, one that fitted.
+    (``Trial.memory``); its peak is metered from outside. The simulation is the growth while the environment was built,
+    without tensors that have a name. Training is the rest up to the peak: the entries add up to it.
 
     Returns:
         The ledger; None where the trial reported nothing. Fixed part and growth are least-squares lines through all
@@ -95,8 +109,7 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
 def planned_ledger(trials: Sequence[Trial], num_envs: int) -> Ledger | None:
     """Tell the memory of a size from trials of it, or from the growth that trials of others show.
 
-    From the nearest size that was tried, each kind grows by its slope over all of them. A slope below 0 is noise, and
-    counts as none.
+    From the nearest size that was tried, each kind grows by its slope over all of them; a slope below 0 is noise.
 
     Returns:
         The ledger; of the size that was tried where that is the only one, and None without any.
@@ -135,16 +148,54 @@ def _memory_by_kind(trial: Trial) -> dict[str, int]:
 
 
 def fit_line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, None]:
-    """Fit the least-squares line through points.
-
-    Returns:
-        Intercept and slope; None for both where there are less than two points.
-    """
+    """Return intercept and slope of the least-squares line; None for both where there are less than two points."""
     if len(points) < 2:
         return None, None
+    line = statistics.linear_regression(list(points), list(points.values()))
+    return line.intercept, line.slope
 
-    mean_x = sum(points) / len(points)
-    mean_y = sum(points.values()) / len(points)
-    spread = sum((x - mean_x) ** 2 for x in points)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points.items()) / spread
-    return mean_y - slope * mean_x, slope
+
+@dataclass(frozen=True)
+class TrialsFile(JsonRecord):
+    """All trials of a search, as they are kept in its folder."""
+
+    run: str
+    """Digest of the settings that memory depends on, with the kind of device."""
+    trials: tuple[Trial, ...]
+    """Every trial, in the order they ran."""
+
+
+@dataclass(frozen=True)
+class EarlierTrials:
+    """Measurements of earlier searches."""
+
+    trials: tuple[Trial, ...] = ()
+    """Trials that fitted, compiled no kernels and reported their memory; of each size the newest."""
+    folders: tuple[str, ...] = ()
+    """Folders of the searches that they are from, the newest first."""
+
+
+def find_earlier_trials(run: str, folder: Path) -> EarlierTrials:
+    """Find trials of runs with the same settings.
+
+    Args:
+        run: Digest of the settings, as in :class:`TrialsFile`.
+        folder: Where searches of all tasks leave their folders, ``<task>/<time>``.
+    """
+    newest_of_size: dict[int, Trial] = {}
+    folders: list[str] = []
+    # Folders are named by their time.
+    for path in sorted(folder.glob(f"*/*/{TRIALS_NAME}"), key=lambda path: path.parent.name, reverse=True):
+        try:
+            found = TrialsFile.read(path)
+        except (OSError, ValueError):  # of another version, or edited by hand
+            continue
+        if found.run != run:
+            continue
+
+        usable = [trial for trial in found.trials if trial.fits and not trial.compiled and trial.memory is not None]
+        new = {trial.num_envs: trial for trial in usable if trial.num_envs not in newest_of_size}
+        newest_of_size |= new
+        folders += [str(path.parent)] if new else []
+
+    return EarlierTrials(tuple(newest_of_size.values()), tuple(folders))

@@ -27,11 +27,7 @@ class Machine:
 
     @classmethod
     def here(cls, device: str) -> Machine:
-        """Read the figures of this machine.
-
-        Args:
-            device: ``cpu`` or ``cuda:N``; a CUDA context is opened there.
-        """
+        """Read the figures of this machine; on ``cuda:N`` that opens a CUDA context."""
         import torch
 
         # A GPU in the same package as the CPU takes its memory from the machine's.
@@ -41,32 +37,22 @@ class Machine:
 
 
 def usable_cores(groups: list[Cgroup] | None = None, v1_folder: Path = Path("/sys/fs/cgroup/cpu")) -> int:
-    """Count the CPU cores that this process may use.
+    """Count the CPU cores that this process may use: the least of its affinity and the cgroups' CPU quotas, rounded up.
 
     Args:
         groups: cgroups of this process, of which those of version 2 are read; None: found under /proc.
         v1_folder: The CPU controller of cgroup version 1 as a container sees it.
-
-    Returns:
-        The smaller of its affinity and of the cgroups' CPU quotas, rounded up; at least 1.
     """
-    cores = len(os.sched_getaffinity(0))
-    for group in memory_cgroups() if groups is None else groups:
-        if group.version == 2:
-            cores = min(cores, _quota(_words(group.folder / "cpu.max")))
-
-    return min(cores, _quota(_words(v1_folder / "cpu.cfs_quota_us") + _words(v1_folder / "cpu.cfs_period_us")))
+    groups = memory_cgroups() if groups is None else groups
+    quotas = [_quota(group.folder / "cpu.max") for group in groups if group.version == 2]
+    quotas.append(_quota(v1_folder / "cpu.cfs_quota_us", v1_folder / "cpu.cfs_period_us"))
+    return min(len(os.sched_getaffinity(0)), *quotas)
 
 
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
-
-
-def _quota(words: list[str]) -> int:
+def _quota(*files: Path) -> int:
     """Return cores from a quota and its period [us]; without a limit the quota is "max" or -1."""
-    if len(words) != 2 or words[0] in ("max", "-1"):
+    try:
+        quota, period = " ".join(file.read_text() for file in files).split()
+        return max(math.ceil(int(quota) / int(period)), 1) if int(quota) > 0 else sys.maxsize
+    except (OSError, ValueError):
         return sys.maxsize
-    return max(math.ceil(int(words[0]) / int(words[1])), 1)

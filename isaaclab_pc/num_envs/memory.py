@@ -34,7 +34,7 @@ class Cgroup:
     """1 or 2."""
 
     def free(self) -> int | None:
-        """Return what is left under this group's limit [bytes], or None without a limit."""
+        """Return the memory left under this group's limit [bytes], or None without a limit."""
         # Above memory.high nothing is killed, but everything is throttled until it all but stands still.
         limit_names, usage_name, cache_name = (
             (("memory.max", "memory.high"), "memory.current", "inactive_file")
@@ -68,11 +68,7 @@ class Cgroup:
 
 
 def memory_cgroups(proc: Path = Path("/proc/self")) -> list[Cgroup]:
-    """Find the memory cgroups this process is in, innermost first, up to the outermost one that can be seen.
-
-    Returns:
-        The groups of both versions; empty where there are none. Limits apply at every level, so all of them count.
-    """
+    """Find the memory cgroups of this process, both versions, innermost first: limits apply at every level."""
     try:
         paths = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
         mounts = [line.split(" - ", 1) for line in (proc / "mountinfo").read_text().splitlines()]
@@ -94,27 +90,17 @@ def memory_cgroups(proc: Path = Path("/proc/self")) -> list[Cgroup]:
 
 
 def _levels(mount_point: Path, root: str, path: str) -> Iterator[Path]:
-    """Yield a group's folder and its parents' up to the mount point, those that exist.
-
-    In a container the mount shows only the part of the tree below `root`, and the path may start above it.
-    """
-    relative = path.removeprefix(root).lstrip("/") if root != "/" else path.lstrip("/")
-    folder = mount_point / relative
+    """Yield a group's folder and its parents' up to the mount point, those that exist."""
+    # In a container the mount shows only the part of the tree below `root`, and the path may start above it.
+    folder = mount_point / path.removeprefix(root).lstrip("/")
     for level in (folder, *folder.parents):
-        if not level.is_relative_to(mount_point):
-            return
-        if level.is_dir():
+        if level.is_relative_to(mount_point) and level.is_dir():
             yield level
 
 
 def oom_kills(groups: list[Cgroup]) -> int:
-    """Return how many processes the kernel has killed for lack of memory in the innermost group that tells.
-
-    The groups around it count what others lost, too.
-
-    Args:
-        groups: What :func:`memory_cgroups` returned.
-    """
+    """Return how many processes the kernel has killed for lack of memory in the innermost group that tells."""
+    # The groups around it count other programs, too.
     kills = (group.oom_kills() for group in groups)
     return next((number for number in kills if number is not None), 0)
 
@@ -124,21 +110,16 @@ def free_host_memory(
 ) -> FreeMemory:
     """Find how much host memory new processes can use.
 
+    It is the least that the machine has left, each cgroup allows, and SLURM allocated without the use of this process.
+
     Args:
         groups: Memory cgroups of this process; None: found under /proc.
-        environment: Environment variables; a SLURM job's are respected.
-        available: What the machine has left [bytes]; None: asked for.
-
-    Returns:
-        The smallest of what the machine has left, what each cgroup allows and what SLURM allocated (less what
-        this process uses).
+        environment: Environment variables, a SLURM job's for one.
+        available: Memory that the machine has left [bytes]; None: asked for.
     """
     limits = [FreeMemory(psutil.virtual_memory().available if available is None else available, "memory")]
-    for group in memory_cgroups() if groups is None else groups:
-        free = group.free()
-        if free is not None:
-            limits.append(FreeMemory(free, "cgroup"))
-
+    left = [group.free() for group in (memory_cgroups() if groups is None else groups)]
+    limits += [FreeMemory(size, "cgroup") for size in left if size is not None]
     allocated = _slurm_allocation(environment)
     if allocated is not None:
         limits.append(FreeMemory(max(allocated - psutil.Process().memory_info().rss, 0), "SLURM"))
@@ -157,13 +138,5 @@ def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
 
 
 def resolve_budget(budget: float | int, free: int) -> int:
-    """Turn a parsed budget into bytes.
-
-    Args:
-        budget: What `parse_budget` returns.
-        free: What is free [bytes].
-
-    Returns:
-        Bytes, never more than what is free.
-    """
+    """Turn a budget of `parse_budget` into bytes, never more than those that are free."""
     return int(budget * free) if isinstance(budget, float) else min(budget, free)

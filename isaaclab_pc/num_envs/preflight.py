@@ -56,10 +56,8 @@ class Finding:
 
     severity: Literal["error", "warning"]
     """Whether the run is refused."""
-    setting: str
-    """The first thing to change, as it is written on the command line or in the task's config."""
     message: str
-    """The problem and its remedy; names the setting."""
+    """The problem and its remedy; names the setting to change."""
     sized: bool = False
     """Whether the problem may go away with fewer environments."""
 
@@ -82,24 +80,23 @@ def check_run(env_cfg: Any, machine: Machine, *, trial: bool, visualizers: Seque
     """Refuse a run that cannot work, before a simulator starts.
 
     Args:
-        env_cfg: As for :func:`preflight`.
-        machine: As for :func:`preflight`.
+        env_cfg: As for :func:`preflight`, like the other two.
+        machine: The machine.
         trial: Whether this is one of the sizes that a search tries.
-        visualizers: As for :func:`preflight`.
+        visualizers: Isaac Lab's visualizers that will be on.
 
     Returns:
         Warnings, for the user of a run that may start.
 
     Raises:
         ConfigError: All errors, one per line.
-        MemoryError: The same in a trial, where fewer environments may solve all of them. A search takes it for any
-            trial that ran out of memory, and goes on with smaller sizes.
+        MemoryError: The same in a trial where fewer environments may solve all of them: the search goes on below.
     """
     return _refuse_errors(preflight(env_cfg, machine, visualizers), trial=trial)
 
 
 def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *, trial: bool) -> list[str]:
-    """Refuse more samples than the memory can hold, before a learner allocates them.
+    """Refuse more samples than the memory can hold, before a learner allocates them; return warnings.
 
     Args:
         space: Observation space of one environment. Clouds and images count, vectors do not.
@@ -113,24 +110,21 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
         MemoryError: The same in a trial.
     """
     spaces = getattr(space, "spaces", None)
-    parts = list(spaces.values()) if isinstance(spaces, Mapping) else [space]
+    parts = spaces.values() if isinstance(spaces, Mapping) else [space]
     large = [part for part in parts if len(part.shape or ()) > 1]
-    values = sum(math.prod(part.shape) for part in large)
-    sample = 2 * values if replay_samples else sum(math.prod(part.shape) * part.dtype.itemsize for part in large)
+    sample = sum(math.prod(part.shape) * (2 if replay_samples else part.dtype.itemsize) for part in large)
     samples = replay_samples or plan.samples_per_update
     size = samples * sample
     if size <= (1.0 if replay_samples else ROLLOUT_SHARE) * free:
         return []
 
     if replay_samples:
-        setting = "replay_samples"
         message = (
             f"replay_samples={samples}: the clouds or images alone, {format_size(sample)} each, take "
             f"{format_size(size)} of {format_size(free)} free memory. Use at most replay_samples={free // sample}, or "
             "num_envs=auto, which finds how many fit."
         )
     else:
-        setting = "agent.samples_per_update"
         message = (
             f"The clouds or images of one rollout ({samples} samples of {format_size(sample)}) take "
             f"{format_size(size)} of {format_size(free)} free memory. Use fewer samples per update: "
@@ -138,7 +132,7 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
             f"the horizon of {plan.horizon} steps cannot shrink, or smaller observations: points.num_points, "
             "points.dtype=float16, env.history_length, the camera's width and height."
         )
-    return _refuse_errors([Finding("error" if size > free else "warning", setting, message, sized=True)], trial=trial)
+    return _refuse_errors([Finding("error" if size > free else "warning", message, sized=True)], trial=trial)
 
 
 def _refuse_errors(findings: list[Finding], *, trial: bool) -> list[str]:
@@ -151,15 +145,12 @@ def _refuse_errors(findings: list[Finding], *, trial: bool) -> list[str]:
 
 
 def preflight(env_cfg: Any, machine: Machine, visualizers: Sequence[str] = ()) -> list[Finding]:
-    """Check a run; starts nothing.
+    """Return errors and warnings of a run; starts nothing.
 
     Args:
         env_cfg: Isaac Lab's environment config, resolved: ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
         machine: The machine.
         visualizers: Isaac Lab's visualizers that will be on.
-
-    Returns:
-        Errors and warnings; empty when all is well.
     """
     return [
         *_check_renderers(env_cfg),
@@ -190,18 +181,16 @@ def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
 def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
     """Yield path, config and renderer of the cameras that render: our tasks remove those that the policy ignores."""
     removed = [f"env.scene.{name}" for name in env_cfg.unseen()] if hasattr(env_cfg, "unseen") else []
-    for path, camera, renderer in _cameras(env_cfg):
-        if path not in removed:
-            yield path, camera, renderer
+    return (camera for camera in _cameras(env_cfg) if camera[0] not in removed)
 
 
-def _warning(setting: str, message: str) -> Finding:
-    return Finding("warning", setting, message)
+def _warning(message: str) -> Finding:
+    return Finding("warning", message)
 
 
 def _too_many(message: str) -> Finding:
     """Return an error that fewer environments may solve."""
-    return Finding("error", "num_envs", message, sized=True)
+    return Finding("error", message, sized=True)
 
 
 def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
@@ -209,17 +198,15 @@ def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
     for path, _, renderer in _cameras(env_cfg):
         module, install = _RENDERERS.get(renderer, ("", ""))
         if module and not is_installed(module):
-            setting = f"{path}.renderer_cfg"
             yield Finding(
                 "error",
-                setting,
-                f"{setting} is the renderer {renderer}, which needs {module}: {install}. Without it, give the camera "
-                "isaaclab_newton's NewtonWarpRendererCfg in the task's config.",
+                f"{path}.renderer_cfg is the renderer {renderer}, which needs {module}: {install}. Without it, give "
+                "the camera isaaclab_newton's NewtonWarpRendererCfg in the task's config.",
             )
 
 
 def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
-    """Find more environments than the RTX renderers keep apart. Known from Isaac Lab's documentation, not measured."""
+    """Find more environments than the RTX renderers keep apart, by Isaac Lab's documentation."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in _rendered_cameras(env_cfg):
         # Isaac Lab gives an environment one partition, whatever the number of its cameras.
@@ -232,21 +219,17 @@ def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
             )
         elif renderer == "isaac_rtx" and num_envs > RTX_TILES:
             yield _warning(
-                "num_envs",
                 f"num_envs={num_envs}: above {RTX_TILES} views of {path}, Isaac Sim's RTX renderer was seen to mix up "
                 f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less.",
             )
 
 
 def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Finding]:
-    """Find cameras beside Isaac Sim's viewport, which its renderer draws as one more image at each step.
-
-    Isaac Lab turns the viewport off in headless runs for that reason: its pull request 851. Not measured here.
-    """
+    """Find cameras beside Isaac Sim's viewport, which its renderer draws as one more image at each step."""
+    # Isaac Lab turns the viewport off in headless runs for that reason: its pull request 851.
     paths = [path for path, _, renderer in _rendered_cameras(env_cfg) if renderer == "isaac_rtx"]
     if "kit" in visualizers and paths:
         yield _warning(
-            "visualizer",
             f"visualizer=kit: Isaac Sim draws its viewport beside {', '.join(paths)} at each step, which costs time "
             "and GPU memory that num_envs=auto did not measure without it. Train with visualizer=null, or watch with "
             "visualizer=viser.",
@@ -254,10 +237,7 @@ def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Findin
 
 
 def _check_images(env_cfg: Any) -> Iterator[Finding]:
-    """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array.
-
-    Isaac Sim's RTX renderer and torch keep four axes, of which none comes near the limit.
-    """
+    """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in _rendered_cameras(env_cfg):
         pixels = camera.width * camera.height
@@ -296,7 +276,6 @@ def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
     if patches < PATCHES_PER_ENV * num_envs:
         setting = "env.sim.physics.gpu_max_rigid_patch_count"
         yield _warning(
-            setting,
             f"{setting}={patches} leaves {patches / num_envs:.0f} contact patches to each of {num_envs} environments; "
             "PhysX drops the contacts for which there is no room. If its log shows a patch buffer overflow, use "
             f"{setting}={PATCHES_PER_ENV * num_envs}.",
@@ -310,18 +289,15 @@ def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
         if getattr(spawn, "collision_from_visuals", False):
             setting = f"{path}.spawn.collision_from_visuals"
             yield _warning(
-                setting,
                 f"{setting}=true makes colliders of the meshes that are there to be looked at: use the file's own "
                 f"collision meshes, {setting}=false.",
             )
 
         triangles, field = _collider(spawn)
         if triangles > TRIANGLES:
-            setting = f"{path}.spawn.{field}"
             yield _warning(
-                setting,
-                f"{setting}: each environment collides {triangles} triangles. Give the meshes the approximation "
-                f"convexHull, or use meshes of at most {TRIANGLES} triangles.",
+                f"{path}.spawn.{field}: each environment collides {triangles} triangles. Give the meshes the "
+                f"approximation convexHull, or use meshes of at most {TRIANGLES} triangles."
             )
 
 
@@ -349,9 +325,8 @@ def _mesh_triangles(mesh: Any) -> int:
     import trimesh
 
     path = Path(mesh)
-    if not path.is_file() or path.suffix.lower().lstrip(".") not in trimesh.available_formats():
-        return 0
-    return len(trimesh.load_mesh(path).faces)
+    is_readable = path.is_file() and path.suffix.lower().lstrip(".") in trimesh.available_formats()
+    return len(trimesh.load_mesh(path).faces) if is_readable else 0
 
 
 def _usd_triangles(path: str) -> int:
@@ -375,7 +350,6 @@ def _check_threads(machine: Machine) -> Iterator[Finding]:
     """Find more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
     if machine.threads > machine.cores:
         yield _warning(
-            "OMP_NUM_THREADS",
             f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
             f"environment variable OMP_NUM_THREADS={machine.cores}.",
         )

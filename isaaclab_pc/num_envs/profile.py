@@ -12,30 +12,19 @@ from pathlib import Path
 from filelock import Timeout
 
 from isaaclab_pc.num_envs.search import Objective, StopReason
-from isaaclab_pc.num_envs.trial import Overrides, Trial
+from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial
 from isaaclab_pc.processes.caches import cache_root
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import locked_file, write_text_atomically
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["Answer", "CacheMode", "Doubt", "Profile", "ProfileCache", "cache_key", "default_path"]
+__all__ = ["Answer", "Doubt", "Profile", "ProfileCache", "cache_key", "default_path"]
 
 _VERSION = 3
 _LOCK_SECONDS = 10.0
 """How long to wait for another job that writes the file [s]."""
 _MAX_PROFILES = 300
 """Profiles kept in the file; the oldest go first."""
-
-
-class CacheMode(StrEnum):
-    """Use of the cache by a search."""
-
-    USE = "use"
-    """Take an answer that is there, keep a new one."""
-    REFRESH = "refresh"
-    """Search again, keep the new answer."""
-    IGNORE = "ignore"
-    """Neither read nor write."""
 
 
 class Doubt(StrEnum):
@@ -60,7 +49,7 @@ class Answer(JsonRecord):
     minibatch_size: Count = 0
     """Samples of a minibatch in its trial; 0: not known."""
     configuration: str = ""
-    """Digest of the configurations in its trial; empty: not known."""
+    """Digest of the configurations in its trial."""
     verdict: str = ""
     """How the training compares with that, for people; empty until it tells."""
 
@@ -90,30 +79,23 @@ class Profile(JsonRecord):
     doubt: Doubt | None = None
     """Why a training contradicts it; None where none does."""
 
-    @property
-    def winner(self) -> Trial | None:
-        """The newest trial of the answer that fitted; None where it is not kept."""
-        return next((trial for trial in reversed(self.trials) if trial.fits and trial.num_envs == self.num_envs), None)
-
     def is_unfinished(self, max_trials: int | None) -> bool:
-        """Tell whether its search is to go on.
-
-        Args:
-            max_trials: Most trials that are allowed now; None: any number.
-        """
+        """Whether its search is to go on, where so many trials are allowed now; None: any number."""
         if self.stop is StopReason.TRIALS:
             return max_trials is None or max_trials > len(self.trials)
         return self.stop is StopReason.TIME or self.doubt is Doubt.MEMORY
 
     def as_answer(self, key: str, objective: Objective) -> Answer:
-        """Return what a run keeps of it."""
-        winner = self.winner
+        """Return the part that a run keeps."""
+        fitting = [trial for trial in self.trials if trial.fits and trial.num_envs == self.num_envs]
+        # A file that somebody edited may not have it.
+        winner = fitting[-1] if fitting else Trial(self.num_envs, Outcome.FITS)
         return Answer(
             key,
             self.num_envs,
             self.frames_per_second if objective is Objective.THROUGHPUT else 0.0,
-            minibatch_size=0 if winner is None or winner.progress is None else winner.progress.minibatch_size,
-            configuration="" if winner is None else winner.configuration,
+            minibatch_size=0 if winner.progress is None else winner.progress.minibatch_size,
+            configuration=winner.configuration,
         )
 
 
@@ -123,11 +105,7 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def cache_key(parts: Mapping[str, object]) -> str:
-    """Hash all that an answer depends on.
-
-    Args:
-        parts: Names and values; their order does not matter.
-    """
+    """Hash names and values of all that an answer depends on; their order does not matter."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
@@ -135,11 +113,7 @@ class ProfileCache:
     """Profiles by key. Where the file cannot be read or written it warns once and goes on without."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Name the file.
-
-        Args:
-            path: JSON file, made when first written; None: `default_path()`.
-        """
+        """Name the JSON file, which is made when first written; None: `default_path()`."""
         self.path = path or default_path()
         self._warned = False
 
@@ -198,8 +172,8 @@ class ProfileCache:
 
 
 def _read_profile(entry: object) -> Profile | None:
-    """Read an entry of the file; None where there is none, or where it is not whole."""
+    """Read an entry of the file; None where there is none, or where somebody edited it by hand."""
     try:
         return Profile.from_dict(entry)
-    except ValueError:  # edited by hand
+    except ValueError:
         return None

@@ -12,31 +12,24 @@ from isaaclab_pc.settings import RunSettings
 __all__ = ["apply_overrides", "retry_overrides", "smaller_chunk"]
 
 SMALLEST_REPLAY = 20_000
-"""Samples below which a replay is not halved to save memory: it would forget what the student has yet to learn."""
-
+"""No replay is made smaller than that [samples]: the student would lose samples that it has yet to learn from."""
 SMALLEST_CHUNK = 64
-"""Samples below which an encoder's chunk is not lowered to save memory: it holds little then, and is slow."""
-
+"""No encoder's chunk is made smaller than that [samples]: it holds little then, and is slow."""
 SMALLEST_MINIBATCH = 64
-"""Samples below which a minibatch is not halved to save memory: its gradient would be too noisy."""
+"""No minibatch is made smaller than that [samples]: its gradient would be too noisy."""
 
 
 def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Overrides | None:
-    """Choose the settings with which a size is tried again.
+    """Return all overrides with which a size is tried again; None where no setting helps.
 
     Contact buffers that overflowed, or have little room left, are enlarged from their high-water marks: a trained
-    policy makes more contacts than a fresh one. Where memory ran out in an update, not in a rollout, the encoders'
-    chunk is lowered once, which changes no gradient, and then minibatches are halved, before the search goes to fewer
-    environments. At its smallest usual size, and below it, the replay is halved first: it takes more than those few
-    environments.
+    policy makes more contacts than a fresh one. Where memory ran out in an update, the encoders' chunk is lowered once,
+    which changes no gradient, and then minibatches are halved.
 
     Args:
         trial: A size that was tried.
         overrides: The settings that it was tried with in place of the user's.
-        smallest: Fewest environments that the search tries while one size fits.
-
-    Returns:
-        All overrides for the next trial of this size; None where no setting helps.
+        smallest: Up to so many environments, the replay is halved first: it takes more memory than they do.
     """
     new: dict[str, int] = {}
     if trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
@@ -47,7 +40,7 @@ def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Ov
 
 
 def _larger_contact_buffers(trial: Trial) -> dict[str, int]:
-    """Return the settings that give the contacts of a trial room, with headroom; empty where there is enough."""
+    """Return the settings that give the contacts of a trial room; empty where there is enough."""
     if trial.contacts is not None:
         return {f"physics.{name}": capacity for name, capacity in grown(trial.contacts).items()}
     # Where PhysX named no size there is nothing to multiply.
@@ -70,23 +63,14 @@ def _less_memory(progress: Progress, overrides: Overrides, *, may_halve_replay: 
 
 
 def smaller_chunk(progress: Progress) -> int | None:
-    """Return an eighth of the samples that an encoder holds at once.
-
-    Returns:
-        The value of ``chunk``; None where it was no update that ran out of memory, or the encoders hold little.
-    """
+    """Return a lower ``chunk``; None where no update ran out of memory, or the encoders hold little."""
     at_once = min(progress.chunk, progress.minibatch_size)
     chunk = max(at_once // 8, SMALLEST_CHUNK)
     return chunk if progress.phase is TrainingPhase.UPDATE and chunk < at_once else None
 
 
 def apply_overrides(run: RunSettings, overrides: Overrides) -> RunSettings:
-    """Return the settings of a run with overrides.
-
-    Args:
-        run: The run's settings.
-        overrides: Values by dotted setting, or by ``env.*`` field.
-    """
+    """Return the settings of a run with overrides, each by dotted setting or ``env.*`` field."""
     env = [f"{name}={value}" for name, value in overrides.items() if name.startswith("env.")]
     values = {name: value for name, value in overrides.items() if not name.startswith("env.")}
     return run.with_values({**values, "env_overrides": [*run.env_overrides, *env]})

@@ -1,5 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search for the number of environments. It runs nothing itself: tests check exactly which sizes it tries."""
+"""The search for the number of environments. It runs nothing itself: tests check exactly which sizes it tries.
+
+Trials that fit tell how memory grows. Two small ones give a line: fixed cost, and bytes per environment. Later the line
+goes through the largest two, or a parabola through the largest three once a failure has shown that memory grows faster
+than the line. It proposes the largest size inside the memory budgets of the trials.
+
+Trials that fail bound a bracket from above. Where they contradict the proposal, or proposals narrow the bracket too
+slowly, the bracket is bisected at its geometric mean. To fall back on bisection is Dekker's idea (T. J. Dekker,
+"Finding a zero by means of successive linear interpolation", 1969). Peaks are noisy: a size that fits with less than
+`MARGIN` of a budget free bounds the bracket, too, and wins only when no other size fits.
+
+With `Objective.THROUGHPUT` sizes are halved, from the largest that is allowed and predicted to fit, until one is more
+than `TOLERANCE` slower than the best. Other programs on the machine make trials look slow. On the way down that ends
+the search with more environments than needed, which costs memory; on the way up it would end it with few, which costs
+speed. A size that looks slower than a smaller one runs a second time. Where only the largest size that fits is near the
+best, the bracket above it is searched as well.
+"""
 
 import math
 import time
@@ -22,23 +38,21 @@ from isaaclab_pc.num_envs.trial import Outcome, Trial
 __all__ = ["BRACKET", "RESOLUTION", "Objective", "SearchResult", "StopReason", "search"]
 
 RESOLUTION = 0.02
-"""Part by which a predicted size has to be larger than the best one to be worth a trial. What is given up is between
-nothing and this part, so in the median the winner is 99 % of the largest size that fits."""
+"""Part by which a predicted size has to be larger than the best one to be worth a trial. The winner is at most this
+part too small; in the median the winner is 99 % of the largest size that fits."""
 BRACKET = 0.06
 """Bisection stops when the bracket is narrower than this part of its lower end. Each halving costs a trial, and every
 other trial fails. From a bracket of `_REACH`, the widest after two sizes, it takes six."""
 _ENOUGH = 10
-"""Trials after which the largest size that fits with the margin is the answer; halving for throughput may still go on.
-"""
+"""Trials after which the largest size that fits with the margin is the answer; halving for throughput may go on."""
 _AIM = 0.003
-"""Part of the budget by which a proposed size stays below the margin. Aimed at the margin itself, noise would push
-every other trial past it."""
+"""Part of the budget by which a proposed size stays below the margin, or noise would push every other trial past it."""
 _LAST_AIM = 0.03
 """The same where no other trial can follow. Allocators grow in steps, which puts a prediction from two small sizes off
 by a few percent, and a last trial past the margin leaves the search with the small ones."""
 _SPARE = 4
-"""Another trial can surely follow where the time that is left is so many times what this one probably takes: from small
-sizes, the time of a large one is underestimated by up to a half."""
+"""Another trial can surely follow where so many times its expected duration is left: from small sizes, the duration of
+a large one is underestimated by up to a half."""
 _IN_TIME = 0.9
 """Part of the time that is left within which a trial is expected to end that was made smaller for it."""
 _GROWTH = 8
@@ -99,49 +113,27 @@ def search(
 ) -> SearchResult:
     """Find the best number of environments by trying some.
 
-    Trials that fit tell how memory grows. Two small ones give a line: fixed cost, and bytes per environment. Later the
-    line goes through the largest two, or a parabola through the largest three once a failure has shown that memory
-    grows faster than the line. It proposes the largest size inside the memory budgets of the trials.
-
-    Trials that fail bound a bracket from above. Where they contradict the proposal, or proposals narrow the bracket too
-    slowly, the bracket is bisected at its geometric mean. To fall back on bisection is Dekker's idea (T. J. Dekker,
-    "Finding a zero by means of successive linear interpolation", 1969).
-
-    With `Objective.THROUGHPUT` sizes are halved, from the largest that is allowed and predicted to fit, until one is
-    more than `TOLERANCE` slower than the best. Other programs on the machine make trials look slow. On the way down
-    that ends the search with more environments than needed, which costs memory; on the way up it would end it with few,
-    which costs speed. Speeds are those of :func:`~isaaclab_pc.num_envs.trends.pooled_speeds`, and a size that looks
-    slower than a smaller one runs a second time. Where only the largest size that fits is near the best, the bracket
-    above it is searched as well.
-
-    No size is tried above the `Trial.most_envs` of a trial, unless it is below `lo`.
-
-    Where not even `lo` fits, sizes are halved down to `floor`. Those between the first that fits and the next larger
-    one are searched like all others, with a granule of about a quarter of the smaller.
-
-    Peaks are noisy. A size that fits, but with less than `MARGIN` of a budget free, therefore bounds the bracket from
-    above, and wins only when no other size fits.
+    No size is tried above the `Trial.most_envs` of a trial, unless it is below `lo`. Where not even `lo` fits, sizes
+    are halved down to `floor`, and those between the first that fits and the next larger one are searched like all
+    others.
 
     Args:
-        run_trial: Tries a size. Its trial has that size. Called once per size at most, twice with
-            `Objective.THROUGHPUT`.
+        run_trial: Tries a size: once at most, twice with `Objective.THROUGHPUT`.
         lo: Smallest size to try; rounded up to a multiple of the granule.
         hi: Largest size to try; rounded down to a multiple of the granule.
         granule: Sizes are multiples of this, positive.
-        objective: What the best size is.
+        objective: Which size is the best.
         start: First size to try, moved into [lo, hi]; None: `lo`.
         floor: Smallest size to try where `lo` does not fit; None: `lo`.
         finest: Sizes below `lo` are multiples of this; so is the floor.
         max_trials: Most trials; None: as many as it takes.
-        max_seconds: No trial is started that would probably end later than this [s]; None: no limit. The first
-            trial always runs. Where no further trial can follow, a larger size is proposed with more room, or as small
-            as the time asks for.
+        max_seconds: No trial but the first is started that would probably end later than this [s]; None: no limit.
         clock: Monotonic clock [s].
 
     Returns:
-        The winner and every trial. The winner is always a size that ran and fitted. With `Objective.MEMORY` a
-        larger size may fit, by less than about `RESOLUTION` where memory decides, 5 % where time or trials were short
-        as well, and `BRACKET` where something else decides.
+        The winner, which ran and fitted, and every trial. With `Objective.MEMORY` a larger size may fit, by less than
+        about `RESOLUTION` where memory decides, 5 % where time or trials were short as well, and `BRACKET` where
+        something else decides.
 
     Raises:
         ConfigError: No multiple of the granule lies between `lo` and `hi`.
@@ -150,40 +142,22 @@ def search(
     trials: list[Trial] = []
     durations: list[float] = []
     began = clock()
-    size = sizes.clip(lo if start is None else start)
+    step: int | StopReason = sizes.clip(lo if start is None else start)
 
-    while True:
+    while not isinstance(step, StopReason):
         trial_began = clock()
-        trial = run_trial(size)
-        trials.append(trial)
+        trials.append(run_trial(step))
         durations.append(clock() - trial_began)
 
-        if trial.outcome in (Outcome.ERROR, Outcome.NAN):
-            stop = StopReason.ERROR
-            break
-
-        next_size = _next_size(trials, sizes, objective)
-        if next_size is None:
-            stop = StopReason.COMPLETE
-            break
-
         trials_left = math.inf if max_trials is None else max_trials - len(trials)
-        if trials_left < 1:
-            stop = StopReason.TRIALS
-            break
         seconds_left = math.inf if max_seconds is None else max_seconds - (clock() - began)
         # The first trial may have compiled kernels.
-        pace = _Pace.of(trials, max(durations[1:], default=0.0))
-        affordable = _affordable(next_size, _decisive(trials), sizes, objective, pace, seconds_left, trials_left)
-        if isinstance(affordable, StopReason):
-            stop = affordable
-            break
-
-        size = affordable
+        longest = max(durations[1:], default=0.0)
+        step = _next_step(trials, sizes, objective, _Left.of(trials, trials_left, seconds_left, longest))
 
     best = _best(trials, objective)
     speed = 0.0 if best is None else pooled_speeds(trials)[best.num_envs]
-    return SearchResult(best, tuple(trials), stop, speed)
+    return SearchResult(best, tuple(trials), step, speed)
 
 
 class _Sizes:
@@ -220,10 +194,7 @@ class _Sizes:
         return half if half < size else None
 
     def from_below(self, size: int) -> "_Sizes":
-        """Return the sizes from one below the smallest, with a granule of a quarter of it, rounded to a power of 2.
-
-        The granule is finer where no multiple of it would lie between that size and the largest.
-        """
+        """Return the sizes from one below the smallest, with a granule of about a quarter of it."""
         quarter = size // self.finest // 4
         granule = self.finest * (1 << max(quarter.bit_length() - 1, 0))
         while self.hi // granule * granule < size:
@@ -238,55 +209,59 @@ class _Sizes:
 
 
 @dataclass(frozen=True)
-class _Pace:
-    """How long trials take: a line over the sizes, flat below the largest that fitted."""
+class _Left:
+    """Trials and time that are left, and the time a trial takes: a line over the sizes, flat below the largest."""
 
-    size: int
+    trials: float
     seconds: float
-    per_env: float
+    size: int
+    trial_seconds: float
+    seconds_per_env: float
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], longest: float) -> "_Pace":
-        """Measure trials, of which the longest took so many seconds at least, with all their attempts."""
-        timed = [(trial.num_envs, trial.wall_seconds) for trial in telling(trials) if not trial.compiled]
+    def of(cls, done: Sequence[Trial], trials: float, seconds: float, longest: float) -> "_Left":
+        """Fit the line to trials that fitted; the longest, with all its attempts, took at least ``longest`` [s]."""
+        timed = [(trial.num_envs, trial.wall_seconds) for trial in telling(done) if not trial.compiled]
         if not timed:
-            return cls(0, longest, 0.0)
+            return cls(trials, seconds, 0, longest, 0.0)
         (smallest, least), (largest, most) = timed[0], timed[-1]
         per_env = (most - least) / (largest - smallest) if largest > smallest else 0.0
-        return cls(largest, max(longest, most), max(per_env, 0.0))
+        return cls(trials, seconds, largest, max(longest, most), max(per_env, 0.0))
 
     def expected(self, size: int) -> float:
         """Return how long a trial of a size probably takes [s]."""
-        return self.seconds + self.per_env * max(size - self.size, 0)
+        return self.trial_seconds + self.seconds_per_env * max(size - self.size, 0)
 
-    def largest(self, seconds: float) -> float:
-        """Return the largest size whose trial probably takes no longer [environments]."""
-        if self.per_env > 0:
-            return max(self.size + (seconds - self.seconds) / self.per_env, 0.0)
-        return math.inf if seconds >= self.seconds else 0.0
+    def largest(self) -> float:
+        """Return the largest size that probably ends within `_IN_TIME` of the time that is left."""
+        spare = _IN_TIME * self.seconds - self.trial_seconds
+        if self.seconds_per_env > 0:
+            return max(self.size + spare / self.seconds_per_env, 0.0)
+        return math.inf if spare >= 0 else 0.0
 
 
-def _affordable(
-    size: int,
-    trials: Sequence[Trial],
-    sizes: _Sizes,
-    objective: Objective,
-    pace: _Pace,
-    seconds_left: float,
-    trials_left: float,
-) -> int | StopReason:
-    """Return the size to try for this one where time or trials are short, or why none is worth a trial."""
-    lower, upper = _bracket(trials)
+def _next_step(trials: Sequence[Trial], sizes: _Sizes, objective: Objective, left: _Left) -> int | StopReason:
+    """Return the next size to try, smaller where time or trials are short, or why the search ends."""
+    if trials[-1].outcome in (Outcome.ERROR, Outcome.NAN):
+        return StopReason.ERROR
+    size = _next_size(trials, sizes, objective)
+    if size is None:
+        return StopReason.COMPLETE
+    if left.trials < 1:
+        return StopReason.TRIALS
+
+    decisive = _decisive(trials)
+    lower, upper = _bracket(decisive)
     if lower is not None and size > lower:
         worth = lower * (1 + RESOLUTION)
-        if trials_left < 2 or seconds_left < _SPARE * pace.expected(size):
-            cautious = sizes.clip(int(min(capacity(trials, MARGIN + _LAST_AIM), sizes.hi)))
+        if left.trials < 2 or left.seconds < _SPARE * left.expected(size):
+            cautious = sizes.clip(int(min(capacity(decisive, MARGIN + _LAST_AIM), sizes.hi)))
             if cautious < worth and upper is None and objective is Objective.MEMORY:
                 return StopReason.COMPLETE
             size = min(size, cautious) if cautious >= worth else size
-        in_time = sizes.clip(int(min(pace.largest(_IN_TIME * seconds_left), sizes.hi)))
+        in_time = sizes.clip(int(min(left.largest(), sizes.hi)))
         size = min(size, in_time) if in_time >= worth else size
-    return size if pace.expected(size) < seconds_left else StopReason.TIME
+    return size if left.expected(size) < left.seconds else StopReason.TIME
 
 
 def _bracket(trials: Sequence[Trial]) -> tuple[int | None, int | None]:
@@ -357,11 +332,7 @@ def _next_by_speed(trials: Sequence[Trial], sizes: _Sizes, lower: int, upper: in
 def _next_by_memory(
     trials: list[Trial], sizes: _Sizes, lower: int, upper: int | None, gain: float, narrow: float
 ) -> int | None:
-    """Return a size above the largest that fits.
-
-    None where no size is predicted to be larger by a part of at least ``gain``, and where the bracket is narrower than
-    ``narrow``.
-    """
+    """Return a size above the largest that fits; None where it gains less than ``gain`` or the bracket is narrow."""
     if lower == sizes.hi or (upper is not None and upper - lower <= sizes.granule) or len(trials) >= _ENOUGH:
         return None
 

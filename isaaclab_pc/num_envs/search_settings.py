@@ -17,20 +17,14 @@ __all__ = ["SearchSettings", "Sizes"]
 
 
 class Sizes(NamedTuple):
-    """Which sizes a search tries."""
+    """Sizes that a search tries; as the arguments of :func:`~isaaclab_pc.num_envs.search.search`."""
 
     lo: int
-    """Smallest."""
     hi: int
-    """Largest."""
     granule: int
-    """All are multiples of this."""
     start: int
-    """The first one."""
     floor: int = 1
-    """Smallest one that is tried where not even ``lo`` fits."""
     finest: int = 1
-    """Those below ``lo`` are multiples of this."""
 
 
 # Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
@@ -42,7 +36,7 @@ _CUDA_LARGE = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=256)
 
 
 class SearchSettings(ScalingSettings):
-    """The settings of a search on one device. What is None there is as usual for the device.
+    """The settings of a search on one device. None stands for the device's usual value.
 
     Raises:
         ConfigError: A setting is outside its range, or no size lies within the bounds.
@@ -51,14 +45,14 @@ class SearchSettings(ScalingSettings):
     device: Annotated[str, StringConstraints(pattern=r"^(cpu|cuda|cuda:[0-9]+)$"), Expects("cpu, cuda or cuda:N")] = (
         "cpu"
     )
-    """Where the trials run. Host memory is held to 0.8 of what is free also on a GPU."""
+    """Where the trials run. Also on a GPU, host memory is held to 0.8 of the free memory."""
 
     @classmethod
     def of(cls, settings: RunSettings, **changes: Any) -> Self:
-        """Complete a run's settings for its device.
+        """Complete a run's settings for its device; a given ``num_envs`` is the only size to try.
 
         Args:
-            settings: The run's settings. A number of environments that they give is the only size to try.
+            settings: The run's settings.
             **changes: Fields that differ.
         """
         given = settings.num_envs
@@ -89,9 +83,7 @@ class SearchSettings(ScalingSettings):
     @property
     def resolved_objective(self) -> Objective:
         """The objective; as auto, throughput."""
-        if self.objective == "auto":
-            return Objective.THROUGHPUT
-        return Objective(self.objective)
+        return Objective.THROUGHPUT if self.objective == "auto" else Objective(self.objective)
 
     @property
     def keeps_to_agent(self) -> bool:
@@ -100,7 +92,7 @@ class SearchSettings(ScalingSettings):
 
     @property
     def sizes(self) -> Sizes:
-        """The sizes to try; what the user left open gives way to what the user set."""
+        """The sizes to try; the usual ones give way to those that the user set."""
         fast, large = (_CUDA_FAST, _CUDA_LARGE) if self.on_gpu else (_CPU_FAST, _CPU_LARGE)
         usual = fast if self.resolved_objective is Objective.THROUGHPUT else large
 

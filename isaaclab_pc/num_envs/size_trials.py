@@ -32,12 +32,7 @@ class SearchClock:
     """The time of a search. It begins when the first environment is built: kernels may be compiled before."""
 
     def __init__(self, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with the time for the first build.
-
-        Args:
-            max_seconds: Longest time for the search, without the first build [s].
-            clock: Monotonic clock [s].
-        """
+        """Begin with the time for the first build; then the search has ``max_seconds`` [s]."""
         self._max_seconds = max_seconds
         self._clock = clock
         self._began = clock()
@@ -55,9 +50,7 @@ class SearchClock:
 
     def build_left(self) -> float | None:
         """Return the time left for the first build [s]; None where it is done."""
-        if self.is_built:
-            return None
-        return max(self._began + FIRST_BUILD_SECONDS - self._clock(), 0.0)
+        return None if self.is_built else max(self._began + FIRST_BUILD_SECONDS - self._clock(), 0.0)
 
     def spent(self) -> float:
         """Return the time that the search has taken [s]: none before the first build, all where that took too long."""
@@ -75,9 +68,7 @@ class SizeTrials:
     """Tries sizes, each again with other settings where those may help."""
 
     command: ChildCommand
-    """Gives the arguments of a child."""
     retry: RetryPolicy
-    """Asked after each trial whether the size should be tried again with other settings."""
     budgets: Budgets
     """Memory that a child may use."""
     read_budgets: Callable[[], Budgets]
@@ -89,7 +80,6 @@ class SizeTrials:
     on_trial: Callable[[Trial], None]
     """Called after each trial."""
     clock: SearchClock
-    """The time of the search."""
     overrides: Overrides
     """Settings that children get in place of the user's."""
     may_compile_kernels: bool
@@ -139,9 +129,7 @@ class SizeTrials:
         return trial
 
     def _leave_to_others(self) -> None:
-        """Lower the budgets to what other programs have left."""
-        now = self.read_budgets()
-        device = self.budgets.device
-        if device is not None and now.device is not None:
-            device = min(device, now.device)
-        self.budgets = replace(self.budgets, host=min(self.budgets.host, now.host), device=device)
+        """Lower the budgets to the memory that other programs leave."""
+        now, before = self.read_budgets(), self.budgets
+        device = None if now.device is None or before.device is None else min(before.device, now.device)
+        self.budgets = Budgets(min(before.host, now.host), device)

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from isaaclab_pc.num_envs.trial import Trial
 
-__all__ = [
-    "MARGIN",
-    "TOLERANCE",
-    "capacity",
-    "fits_with_margin",
-    "pooled_speeds",
-    "smallest_near_best",
-    "telling",
-]
+__all__ = ["MARGIN", "TOLERANCE", "capacity", "fits_with_margin", "pooled_speeds", "smallest_near_best", "telling"]
 
 MARGIN = 0.015
 """Part of a memory budget that a winner leaves free. The peaks of one size differ from run to run: with a standard
@@ -26,16 +18,10 @@ _APART = 1.05
 
 
 def telling(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that tell how memory grows, the smallest first: those that fit, the newest of each size.
-
-    Compiling kernels takes memory that no later process needs, so a trial that compiled some tells nothing, unless
-    there is no other.
-
-    Args:
-        trials: Trials so far, in the order they ran.
-    """
+    """Return the trials that tell how memory grows, the smallest first: those that fit, the newest of each size."""
     newest = {trial.num_envs: trial for trial in trials if trial.fits}
     by_size = [newest[size] for size in sorted(newest)]
+    # Compiling kernels takes memory that no later process needs.
     return [trial for trial in by_size if not trial.compiled] or by_size
 
 
@@ -45,15 +31,12 @@ def fits_with_margin(trial: Trial) -> bool:
 
 
 def capacity(trials: Sequence[Trial], margin: float = MARGIN) -> float:
-    """Predict the largest size that leaves a margin of every memory budget free.
+    """Predict the largest size that leaves a margin of every memory budget free; infinity where none is known.
 
     Args:
-        trials: Trials so far. Those that fit count, the largest and one well below it; with one alone, memory is taken
+        trials: Trials so far. Those that fit count, the largest and one well below it. With one alone, memory is taken
             to be in proportion to the size, which underestimates unless it grows faster than that.
         margin: Part of each budget to leave free.
-
-    Returns:
-        A number of environments; infinity when no trial tells of a limit.
     """
     fits = telling(trials)
     if not fits:
@@ -72,15 +55,9 @@ def capacity(trials: Sequence[Trial], margin: float = MARGIN) -> float:
 
 
 def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
-    """Predict how many more environments fit into free memory.
+    """Predict how many more environments fit into the memory that the last of these sizes leaves free [bytes].
 
-    Args:
-        points: Sizes and what they use [bytes], the smallest first.
-        free: Memory left by the last one, negative when it uses too much [bytes].
-        curved: Fit a parabola through three points instead of a line through two.
-
-    Returns:
-        Environments; infinity when memory does not grow.
+    ``curved`` fits a parabola through three points instead of a line through two.
     """
     apart = [points[-1]]
     for point in reversed(points):
@@ -105,7 +82,7 @@ def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
 
 
 def _memories(trial: Trial) -> tuple[tuple[int, int | None], tuple[int, int | None]]:
-    """Return what was used of host and device memory, each with its budget; None where nothing is known."""
+    """Return the use of host and device memory, each with its budget; None where nothing is known."""
     return (
         (trial.host_bytes, trial.host_budget if trial.host_bytes else None),
         (trial.device_bytes or 0, trial.device_budget if trial.device_bytes else None),
@@ -113,15 +90,11 @@ def _memories(trial: Trial) -> tuple[tuple[int, int | None], tuple[int, int | No
 
 
 def pooled_speeds(trials: Sequence[Trial]) -> dict[int, float]:
-    """Return the speed of each size that fits.
+    """Return the speed of each size that fits, in environment steps of training per second [1/s], the smallest first.
 
     Other programs only ever make an iteration slower, so the least time counts: of a rollout, the least of all trials
     of its size, and of an update, the least of all trials that learn from minibatches of the same shape with the same
-    settings. An update learns from as many samples at every size, and takes as long.
-
-    Returns:
-        Environment steps of training per second [1/s] by size, the smallest size first. A trial without times counts
-        with its own frames per second.
+    settings. A trial without times counts with its own frames per second.
     """
     fits = sorted((trial for trial in trials if trial.fits), key=lambda trial: trial.num_envs)
     updates: dict[object, float] = {}
@@ -141,11 +114,7 @@ def pooled_speeds(trials: Sequence[Trial]) -> dict[int, float]:
 
 
 def smallest_near_best(speeds: dict[int, float]) -> int:
-    """Return the smallest size within `TOLERANCE` of the best speed.
-
-    Args:
-        speeds: Speed by size, at least one.
-    """
+    """Return the smallest size within `TOLERANCE` of the best speed, given speeds by size."""
     enough = (1 - TOLERANCE) * max(speeds.values())
     return min(size for size, speed in speeds.items() if speed >= enough)
 
@@ -155,5 +124,5 @@ def _is_timed(trial: Trial) -> bool:
 
 
 def _work(trial: Trial) -> object:
-    """Return what the time of an update by sample depends on."""
+    """Return a key that is equal for updates with the same time by sample."""
     return trial.minibatch, tuple(sorted(trial.overrides.items()))

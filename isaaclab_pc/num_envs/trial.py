@@ -34,8 +34,8 @@ Overrides = Mapping[str, SettingValue]
 class Outcome(StrEnum):
     """How a trial ended.
 
-    `OVER_BUDGET`, `OOM`, `CRASH` and `TIMEOUT` bound the number of environments from above. `OVERFLOW` does not: the
-    same size is tried again with larger buffers. `ERROR` and `NAN` end the search, since no other size would help.
+    `OVER_BUDGET`, `OOM`, `CRASH` and `TIMEOUT` bound the number of environments from above; `ERROR` and `NAN` end the
+    search, since no other size would help.
     """
 
     FITS = "fits"
@@ -51,13 +51,12 @@ class Outcome(StrEnum):
     TOO_MANY = "too_many"
     """It was not tried: it is more than `Trial.most_envs`."""
     OVERFLOW = "overflow"
-    """It trained, but the solver dropped contacts because its buffers were full. `Trial.contacts` (Newton) or
-    `Trial.physx_buffers` (PhysX) tell how large they should be. This is no limit of memory."""
+    """It trained, but the solver dropped contacts because its buffers were full: it is tried again with larger ones, by
+    `Trial.contacts` (Newton) or `Trial.physx_buffers` (PhysX)."""
     NAN = "nan"
-    """It trained on numbers that are not finite: a loss, or the state of too many environments. The physics or the
-    agent is unstable, whatever the size."""
+    """A loss, or the state of too many environments, was not finite: physics or agent are unstable at any size."""
     ERROR = "error"
-    """The user's code or settings failed: a smaller size would fail too."""
+    """The user's code or settings failed."""
 
 
 class Meter(StrEnum):
@@ -66,7 +65,7 @@ class Meter(StrEnum):
     PROCESS = "process"
     """The driver, of each of its processes."""
     CARD = "card"
-    """The growth of the card's used memory, without what other programs had taken when the trial was over."""
+    """The growth of the card's used memory, without the memory of other programs when the trial was over."""
     MACHINE = "machine"
     """Likewise that of the machine's memory, where a GPU shares it."""
     LIBRARIES = "libraries"
@@ -111,11 +110,8 @@ class MemoryReport:
     """In use after the environment's first step [bytes]."""
     tensors: Mapping[str, Count] = field(default_factory=dict)
     """Size of the tensors that can be named, by kind (`isaaclab_pc.num_envs.ledger.KINDS`) [bytes]."""
-    torch_peak: Count | None = None
-    """Most memory that torch had in tensors on the GPU at once [bytes]; None on the CPU."""
     held_peak: Count | None = None
-    """Most memory that torch and Warp held on the GPU, used or not [bytes]: the process had at least that. None on the
-    CPU."""
+    """Most memory that torch and Warp held on the GPU, used or not [bytes]; None on the CPU."""
 
 
 def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
@@ -130,7 +126,7 @@ def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
 
 @dataclass(frozen=True)
 class Trial(JsonRecord):
-    """One size that was tried, and what was measured.
+    """One size that was tried, and its measurements.
 
     The child fills in outcome, frames per second, seconds, memory, contacts, faults and configuration. The parent adds
     what it metered from outside and what it found in the child's output.
@@ -190,7 +186,7 @@ class Trial(JsonRecord):
     """Shape of an update's minibatches: samples, and with a recurrent policy the steps of its sequences as well. The
     time that an update takes for a sample depends on it."""
     compiled: bool = False
-    """Whether it compiled kernels, which takes memory that no later process needs: they are kept on disk."""
+    """Whether it compiled kernels, in memory that no later process needs: they are kept on disk."""
 
     @property
     def fits(self) -> bool:
@@ -199,42 +195,30 @@ class Trial(JsonRecord):
 
     def __str__(self) -> str:
         """One line for the terminal."""
-        parts = []
-        if self.device_bytes is not None:
-            told = "" if self.device_meter is None else f" by {self.device_meter}"
-            parts.append(_used_of_budget(f"GPU memory{told}", self.device_bytes, self.device_budget))
-        parts.append(_used_of_budget("host memory", self.host_bytes, self.host_budget))
-
-        if self.frames_per_second:
-            parts.append(f"{self.frames_per_second:.0f} frames/s")
-        parts.append(f"{self.wall_seconds:.1f} s")
-
-        if self.contacts is not None:
-            parts.append(f"contact buffers {self.contacts['share']:.0%} full")
-        if self.faults:
-            parts.append(f"{self.faults} environment steps ended by a fault")
-        if self.taken_by_others:
-            parts.append(f"{format_size(self.taken_by_others)} taken by other programs meanwhile")
-        if self.detail:
-            parts.append(self.detail)
-
+        meter = "" if self.device_meter is None else f" by {self.device_meter}"
+        parts = (
+            "" if self.device_bytes is None else _used(f"GPU memory{meter}", self.device_bytes, self.device_budget),
+            _used("host memory", self.host_bytes, self.host_budget),
+            f"{self.frames_per_second:.0f} frames/s" if self.frames_per_second else "",
+            f"{self.wall_seconds:.1f} s",
+            "" if self.contacts is None else f"contact buffers {self.contacts['share']:.0%} full",
+            f"{self.faults} environment steps ended by a fault" if self.faults else "",
+            f"{format_size(self.taken_by_others)} taken by other programs meanwhile" if self.taken_by_others else "",
+            self.detail,
+        )
         outcome = self.outcome.replace("_", " ")
         given = "".join(f" {name}={value}" for name, value in self.overrides.items())
-        return f"num_envs={self.num_envs}{given}: {outcome} ({', '.join(parts)})"
+        return f"num_envs={self.num_envs}{given}: {outcome} ({', '.join(filter(None, parts))})"
 
 
 def format_size(size: float) -> str:
-    """Render a number of bytes for people.
-
-    Returns:
-        Text such as "1.5 GiB" that `scaling.budget` takes back.
-    """
+    """Render a number of bytes as text such as "1.5 GiB", which `scaling.budget` takes back."""
     for unit, power in (("GiB", 3), ("MiB", 2), ("KiB", 1)):
         if abs(size) >= 1024**power:
             return f"{size / 1024**power:.1f} {unit}"
     return f"{size:.0f} B"
 
 
-def _used_of_budget(name: str, size: int, budget: int | None) -> str:
+def _used(name: str, size: int, budget: int | None) -> str:
     limit = "" if budget is None else f" of {format_size(budget)}"
     return f"{format_size(size)}{limit} {name}"

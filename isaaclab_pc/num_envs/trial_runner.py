@@ -49,22 +49,22 @@ def run_trial(
 ) -> Trial:
     """Run a child that tries a size, and watch it.
 
-    The child writes a `Trial` to `result_path` when it is done. It is looked at every `INTERVAL` and ended with
-    all its descendants when it passes a budget. No process is left behind, whatever happens here.
+    The child writes a `Trial` to `result_path` when it is done, and is ended at once: simulators take seconds to close,
+    and crash or hang while they do. It is looked at every `INTERVAL` and ended with all its descendants when it passes
+    a budget. No process is left behind, whatever happens here.
 
     Args:
         argv: The child's program and arguments.
         num_envs: The size it tries.
         result_path: Where it writes its trial; an old file there is removed first.
         log_path: Where its output goes.
-        budgets: What it may use.
+        budgets: Memory and time that it may use.
         gpu: The GPU it uses; None on the CPU.
         on_training: Called when it begins to train, where `Budgets.build_seconds` is given.
 
     Returns:
-        The trial, with what was metered, its progress and its repeated lines attached. A child that has written its
-        trial is ended at once: simulators take seconds to close, and crash or hang while they do. One that trained
-        while PhysX dropped contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
+        The trial, with the metered memory, its progress and its repeated lines. One that trained while PhysX dropped
+        contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
     """
     for path in (result_path, phase_path(result_path)):
         path.unlink(missing_ok=True)
@@ -77,12 +77,11 @@ def run_trial(
     host_free = free_host_memory().size
     began = time.monotonic()
     with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
-        meter = _Meter(tree, gpu, budgets)
-        trial, returncode = _watch(tree, meter, result_path, _TimeLimit(budgets, result_path, on_training))
+        trial, returncode = _Watch(tree, gpu, budgets, result_path, on_training).run()
 
     wall_seconds = time.monotonic() - began
     use = None if gpu is None else gpu.finish()
-    # The parent's own verdict counts more than what the child wrote.
+    # The parent's own verdict counts more than the child's.
     trial = trial or _read_result(result_path, num_envs)
     if trial is None:
         kills = oom_kills(cgroups) - kills_before
@@ -138,7 +137,7 @@ def _taken_by_others(trial: Trial, budgets: Budgets, host: int, use: GpuUse | No
 
 
 def _read_progress(result_path: Path) -> Progress | None:
-    """Return what a child did last; None where it did not begin to train, or was ended while it wrote."""
+    """Return the last progress of a child; None where it did not begin to train, or was ended while it wrote."""
     try:
         return Progress.read(phase_path(result_path))
     except (OSError, ValueError):
@@ -146,15 +145,38 @@ def _read_progress(result_path: Path) -> Progress | None:
 
 
 @dataclass
-class _Meter:
-    """Both memories of a process tree against their budgets."""
+class _Watch:
+    """Looks at a child until it is done or has to be ended."""
 
     tree: ProcessTree
     gpu: Gpu | None
     budgets: Budgets
+    result_path: Path
+    on_training: Callable[[], None]
 
-    def exceeded(self, *, exactly: bool) -> str:
-        """Measure, exactly or at least where it is near the budget; return what passed it, or an empty string."""
+    def __post_init__(self) -> None:
+        self._builds = self.budgets.build_seconds is not None
+        self._began = time.monotonic()
+
+    def run(self) -> tuple[Trial | None, int | None]:
+        """Return the parent's verdict, if any, and the exit code."""
+        while True:
+            # In this order: the last look has all its memory until it was done.
+            is_done = _is_written(self.result_path)
+            exceeded = self._exceeded_memory(exactly=is_done)
+            if exceeded:
+                return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
+            if is_done:
+                return None, None
+
+            returncode = self.tree.wait(INTERVAL)
+            if returncode is not None:
+                return None, returncode
+            if (late := self._exceeded_time()) and not _is_written(self.result_path):
+                return Trial(0, Outcome.TIMEOUT, detail=late), None
+
+    def _exceeded_memory(self, *, exactly: bool) -> str:
+        """Measure, exactly or at least where it is near the budget; return the one that passed it, or ""."""
         host = self.tree.sample(0 if exactly else self.budgets.host)
         device = 0 if self.gpu is None else self.gpu.sample(self.tree.pids)
 
@@ -164,65 +186,30 @@ class _Meter:
             return f"passed {format_size(self.budgets.device)} of GPU memory"
         return ""
 
-
-class _TimeLimit:
-    """A child's time: one limit, or one for the build and another from there on."""
-
-    def __init__(self, budgets: Budgets, result_path: Path, on_training: Callable[[], None]) -> None:
-        self._budgets = budgets
-        self._result_path = result_path
-        self._on_training = on_training
-        self._builds = budgets.build_seconds is not None
-        self._began = time.monotonic()
-
-    def exceeded(self) -> str:
-        """Return what took too long, or an empty string."""
-        if self._builds and _has_trained(_read_progress(self._result_path)):
+    def _exceeded_time(self) -> str:
+        """Return which part took too long, the build or the rest, or an empty string."""
+        progress = _read_progress(self.result_path) if self._builds else None
+        if progress is not None and progress.phase is not TrainingPhase.BUILD:
             self._builds = False
             self._began = time.monotonic()
-            self._on_training()
+            self.on_training()
 
-        seconds = self._budgets.build_seconds if self._builds else self._budgets.seconds
+        seconds = self.budgets.build_seconds if self._builds else self.budgets.seconds
         if seconds is None or time.monotonic() - self._began <= seconds:
             return ""
         return f"not {'built' if self._builds else 'done'} after {seconds:.0f} s"
 
 
-def _has_trained(progress: Progress | None) -> bool:
-    return progress is not None and progress.phase is not TrainingPhase.BUILD
-
-
-def _watch(
-    tree: ProcessTree, meter: _Meter, result_path: Path, time_limit: _TimeLimit
-) -> tuple[Trial | None, int | None]:
-    """Look at the child until it is done or has to be ended; return the parent's verdict, if any, and the exit code."""
-    while True:
-        # In this order: what it used until it was done is in the last look.
-        is_done = _is_written(result_path)
-        exceeded = meter.exceeded(exactly=is_done)
-        if exceeded:
-            return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
-        if is_done:
-            return None, None
-
-        returncode = tree.wait(INTERVAL)
-        if returncode is not None:
-            return None, returncode
-        if (late := time_limit.exceeded()) and not _is_written(result_path):
-            return Trial(0, Outcome.TIMEOUT, detail=late), None
-
-
 def _is_written(path: Path) -> bool:
     """Whether a whole trial stands there."""
     try:
-        Trial.read(path)
+        return bool(Trial.read(path))
     except (OSError, ValueError):
         return False
-    return True
 
 
 def _read_result(path: Path, num_envs: int) -> Trial | None:
-    """Return what the child wrote; None when it wrote nothing. A file that is no trial is an error of the child."""
+    """Return the child's trial; None when it wrote none. A file that is no trial is an error of the child."""
     try:
         trial = Trial.read(path)
     except FileNotFoundError:

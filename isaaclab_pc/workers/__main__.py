@@ -40,7 +40,7 @@ __all__ = ["main"]
 
 
 def work(job: Job, folder: Path, screen: Screen) -> int:
-    """Do a job; each kind imports what it needs."""
+    """Do a job; each kind has its own imports."""
     match job:
         case TrainJob():
             from isaaclab_pc.workers.train import train
@@ -68,7 +68,7 @@ def work(job: Job, folder: Path, screen: Screen) -> int:
             return check(job)
         case DemoJob():
             # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a
-            # lock of its own, and says what to do where the file system has none.
+            # lock of its own, and gives advice where the file system has none.
             os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
             from isaaclab_pc.workers.demo import demo
 
@@ -110,11 +110,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _user_stream(job: Job, folder: Path) -> IO[str]:
-    """Send what is printed to a log, and return a stream that the user sees."""
+    """Send all output to a log, and return a stream that the user sees."""
     if not job.has_log:
         return sys.stdout
     stream = divert_output(folder / LOG_NAME, user=job.user)
-    # Of several processes that train together, one speaks; what the others have to say is in the log.
+    # Of several processes that train together, the first one speaks; the others write to the log.
     return stream if Ranks().is_first else sys.stdout
 
 
@@ -122,7 +122,7 @@ if __name__ == "__main__":
     limit_spinning(os.environ)
     code = main(sys.argv[1:])
     for log in (sys.stdout, sys.stderr):
-        # On a full disk, what is left in the buffer would raise the error a second time.
+        # On a full disk, the rest of the buffer would raise the error a second time.
         with contextlib.suppress(OSError):
             log.flush()
     # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.

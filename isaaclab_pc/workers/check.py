@@ -13,10 +13,7 @@ __all__ = ["check"]
 
 
 def check(job: CheckJob) -> int:
-    """Read the configs of runs, and write the numbers of iterations that they have.
-
-    Args:
-        job: The runs, and where the numbers go.
+    """Read the configs of runs, and write their numbers of iterations.
 
     Raises:
         ConfigError: The settings of one do not fit.

@@ -22,9 +22,8 @@ NUM_KEPT = 3
 class CheckpointKeeper:
     """Writes checkpoints of a run, enters them in its record, and removes old ones.
 
-    The best checkpoint is chosen by evaluations of the deterministic policy, all with the same seed, because the
-    success rate of training is that of a policy that explores: the one with the highest success rate and, among equal
-    ones, the highest return. Until a checkpoint was evaluated, the newest is the best.
+    The best one has the highest success rate and, among equal ones, the highest return in evaluations of the
+    deterministic policy, all with the same seed. Until a checkpoint was evaluated, the newest is the best.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class CheckpointKeeper:
 
         Args:
             record: The run's record.
-            save: Writes a checkpoint: ``Runner.save``.
+            save: ``Runner.save``.
             interval: Time between two checkpoints [s].
             evaluation_share: Largest share of the time that the evaluations of checkpoints take.
             clock: Monotonic clock [s].
@@ -96,12 +95,7 @@ class CheckpointKeeper:
         return path
 
     def add_evaluation(self, evaluation: Evaluation, seconds: float) -> bool:
-        """Enter the evaluation of the latest checkpoint.
-
-        Args:
-            evaluation: Its result.
-            seconds: How long it took [s].
-        """
+        """Enter the evaluation of the latest checkpoint, which took ``seconds`` [s]; return whether it is the best."""
         entries = self._record.data.checkpoints
         assert entries.latest is not None, "a checkpoint is written before it is evaluated"
         # The record is read by people, too: the breakdown is that of the evaluation at the end.
@@ -136,6 +130,5 @@ class CheckpointKeeper:
 
 
 def _score(evaluation: Evaluation) -> tuple[float, float]:
-    """Return what the best checkpoint has most of."""
     mean_return = evaluation.mean_return
     return evaluation.success_rate or 0.0, -math.inf if mean_return is None else mean_return

@@ -10,8 +10,8 @@ from pathlib import Path
 
 __all__ = ["has_compiled_kernels"]
 
-_WARP_BINARIES = ("*/*.o", "*/*.cubin", "*/*.ptx")
-"""Warp's compiled modules, each in a folder of its own inside the cache."""
+_WARP_BINARIES = (".o", ".cubin", ".ptx")
+"""Suffixes of Warp's compiled modules, each in a folder of its own inside the cache."""
 _IMPORTED = time.time()
 """Time at which this module was imported, before anything was built [s since 1970]."""
 
@@ -19,23 +19,20 @@ _IMPORTED = time.time()
 def has_compiled_kernels() -> bool:
     """Whether kernels of Warp or numba were compiled since this module was imported.
 
-    Warp tells nobody, so this goes by the files of its cache: those of another process that compiles at the same time
-    count as well.
+    Warp tells nobody, so this goes by the files of its cache, which other processes may write as well.
     """
     return _has_new_warp_binary() or _has_compiled_numba()
 
 
 def _has_new_warp_binary() -> bool:
     warp = sys.modules.get("warp")
-    folder = None if warp is None else warp.config.kernel_cache_dir
-    if folder is None:
+    if warp is None or warp.config.kernel_cache_dir is None:
         return False
-    for pattern in _WARP_BINARIES:
-        for path in Path(folder).glob(pattern):
-            # Another process may rename what it has compiled.
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime >= _IMPORTED:
-                    return True
+    for path in Path(warp.config.kernel_cache_dir).glob("*/*"):
+        # Another process may rename its binary.
+        with suppress(FileNotFoundError):
+            if path.suffix in _WARP_BINARIES and path.stat().st_mtime >= _IMPORTED:
+                return True
     return False
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The digest of what a run is made of, by which a training knows whether it is what the search tried."""
+"""A digest of a run's configurations, by which a training recognizes those that the search tried."""
 
 from __future__ import annotations
 
@@ -20,12 +20,8 @@ __all__ = ["configuration_digest"]
 def configuration_digest(settings: RunSettings, num_envs: int) -> str:
     """Resolve the configurations of environment and agent once more, and hash them.
 
-    Returns:
-        A hexadecimal digest, equal for runs that differ in seed, length and the number of their GPU only. The files
-        that a configuration names count by size and time.
-
-    Raises:
-        ConfigError: As for :func:`~isaaclab_pc.workers.resolve.resolve`.
+    The digest is equal for runs that differ in seed, length and the number of their GPU only. The files that a
+    configuration names count by size and time.
     """
     same = settings.with_values({"seed": 0, "max_iterations": None})
     resolved = resolve(same, num_envs, "digest")

@@ -14,14 +14,14 @@ from isaaclab_pc.processes.output_filter import LogTail
 __all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
 
 _PHYSX_HEADROOM = 1.5
-"""Capacity to give a PhysX buffer, as a multiple of what PhysX asks for."""
+"""Capacity to give a PhysX buffer, as a multiple of the size that PhysX asks for."""
 
 
 class ContactWatch:
-    """Reads the solver's buffers, or where it gives no reading what PhysX prints, and warns once."""
+    """Reads the solver's buffers, or PhysX's output where there is no reading, and warns once."""
 
     def __init__(self, env: Any, log: Path) -> None:
-        """Watch a gym environment of whichever task, and the simulator's log from its present end."""
+        """Watch a gym environment, and the simulator's log from its present end."""
         self._env = env
         self._log = LogTail(log)
         self._warned = False
@@ -29,11 +29,7 @@ class ContactWatch:
         """Result of the last check; None where the solver gives no reading."""
 
     def check(self) -> str:
-        """Read the buffers, which waits for the device.
-
-        Returns:
-            A warning that names the settings to raise, the first time that contacts were dropped; otherwise "".
-        """
+        """Read the buffers, which waits for the device; return a warning the first time that contacts were dropped."""
         self.usage = contact_usage(self._env)
         if self._warned:
             return ""

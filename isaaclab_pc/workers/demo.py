@@ -36,7 +36,6 @@ class Wave:
 
     episodes: dict[int, EpisodeData]
     """The episodes by the index of their environment, without those in which the guard found a fault."""
-
     successes: int
     """How many of these succeeded."""
 
@@ -44,10 +43,9 @@ class Wave:
 def record_wave(
     env: Any, policy: Callable[[], torch.Tensor], seed: int, stopped: Callable[[], bool] = lambda: False
 ) -> Wave | None:
-    """Run every environment to the end of one episode.
+    """Run every environment to the end of one episode; one that is done early waits for the others.
 
-    An environment that is done early waits for the others: otherwise short episodes would be recorded more often than
-    long ones.
+    Otherwise short episodes would be recorded more often than long ones.
 
     Args:
         env: The unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv`; all of it is reset.
@@ -73,7 +71,7 @@ def record_wave(
             if stopped():
                 return None
 
-            before = {name: _as_stored(name, value) for name, value in observations.items()}
+            before = {name: obs.half() if name in FLOAT16_GROUPS else obs for name, obs in observations.items()}
             actions = policy().clamp(-1.0, 1.0)
             observations, reward, terminated, truncated, _ = env.step(actions)
             done = terminated | truncated
@@ -111,10 +109,6 @@ class _StateAfterPhysics(StepHook):
 
     def after_physics(self) -> None:
         self.value = self._scene.get_state(is_relative=True)
-
-
-def _as_stored(group: str, value: torch.Tensor) -> torch.Tensor:
-    return value.half() if group in FLOAT16_GROUPS else value
 
 
 def _on_cpu(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,11 +187,7 @@ def record(
 
 
 def demo(job: DemoJob, screen: Screen) -> int:
-    """Add waves to a file until it has enough episodes.
-
-    Args:
-        job: The settings to record under, and the file, checked and locked by the parent.
-        screen: What the user sees.
+    """Add waves to a file, checked and locked by the parent, until it has enough episodes.
 
     Raises:
         SystemExit: A signal stopped it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ def evaluate(
     """Run a policy until every environment has ended the same number of episodes.
 
     So short episodes, such as failures, weigh no more than long ones. An environment that has its episodes keeps
-    running until the others have theirs, and what it does meanwhile is not counted.
+    running, uncounted, until the others have theirs.
 
     Args:
         env: A vectorized Isaac Lab environment; all of it is reset.
@@ -37,7 +38,7 @@ def evaluate(
         episodes: Episodes at least; rounded up to a multiple of the number of environments.
         seed: Seed of the resets.
         stopped: Asked at every step whether to give up.
-        recorder: Keeps what the policy sees in some of the episodes.
+        recorder: Keeps the observations of some of the episodes.
         on_step: Called after every step, with the number of steps so far and that of steps at most.
 
     Returns:
@@ -47,7 +48,7 @@ def evaluate(
     episodes_per_env = math.ceil(episodes / base.num_envs)
     ended = _EndedEpisodes(base, episodes_per_env)
 
-    # Not inference mode: what the environment allocates in it could not be written to by a training that goes on.
+    # Not inference mode: a training that goes on could not write to tensors that the environment allocates in it.
     with torch.no_grad():
         observations, _ = env.reset(seed=seed)
         step = 0
@@ -75,20 +76,10 @@ def evaluate_in_between(
     seed: int,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Evaluation | None:
-    """Run an evaluation between two iterations of a training, which goes on as if there had been none.
+    """Run :func:`evaluate` between two iterations of a training, which goes on as if there had been none.
 
     Only its running episodes are lost: all environments start new ones at the end, so a library has to read the
     observations anew.
-
-    Args:
-        env: As for :func:`evaluate`, with everything below.
-        act: Deterministic policy.
-        episodes: Episodes at least.
-        seed: Seed of the resets.
-        stopped: Asked at every step whether to give up.
-
-    Returns:
-        The result, or None if it was stopped.
     """
     base = env.unwrapped
     # A seeded reset seeds the generators of the whole process, from which exploration draws too.
@@ -105,7 +96,7 @@ def evaluate_in_between(
 
 
 def _factors(base: Any) -> dict[str, torch.Tensor]:
-    """Return a copy of what was drawn for the running episodes, each (N,); empty for tasks of other packages."""
+    """Return a copy of the values drawn for the running episodes, each (N,); empty for tasks of other packages."""
     factors = getattr(base, "randomized_factors", dict)()
     return {name: value.clone() for name, value in factors.items()}
 
@@ -114,7 +105,6 @@ class _EndedEpisodes:
     """The results of the episodes that are counted."""
 
     def __init__(self, base: Any, episodes_per_env: int) -> None:
-        """Start with none."""
         self._base = base
         self._episodes_per_env = episodes_per_env
         self._finished = torch.zeros(base.num_envs, dtype=torch.long, device=base.device)
@@ -131,53 +121,44 @@ class _EndedEpisodes:
         return bool((self._finished >= self._episodes_per_env).all())
 
     def add_step(self, reward: torch.Tensor, done: torch.Tensor, factors: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Count the episodes that ended in this step; return the environments of these, shape (N,), bool.
-
-        Args:
-            reward: Shape (N,).
-            done: Shape (N,), bool.
-            factors: What was randomized for the episodes that ran in this step, each (N,).
-        """
+        """Count the episodes that ended in this step; return the environments of these, shape (N,), bool."""
         self._running_return += reward
         counted = done & (self._finished < self._episodes_per_env)
         ids = counted.nonzero().squeeze(-1)
         if len(ids) > 0:
-            self._add_episodes(ids, factors)
+            self._returns.append(self._running_return[ids])
+            if hasattr(self._base, "episode_success"):
+                self._successes.append(self._base.episode_success[ids])
+                self._times.append(self._base.episode_time_to_success[ids])
+                for name, value in factors.items():
+                    self._factors.setdefault(name, []).append(value[ids])
 
         self._finished += counted
         self._running_return.masked_fill_(done, 0.0)
         return counted
 
-    def _add_episodes(self, ids: torch.Tensor, factors: dict[str, torch.Tensor]) -> None:
-        self._returns.append(self._running_return[ids])
-        if hasattr(self._base, "episode_success"):
-            self._successes.append(self._base.episode_success[ids])
-            self._times.append(self._base.episode_time_to_success[ids])
-            for name, value in factors.items():
-                self._factors.setdefault(name, []).append(value[ids])
-
     def summary(self, seed: int) -> Evaluation:
         """Return the result over all counted episodes."""
         mean_return = float(torch.cat(self._returns).mean())
-        success = None
-        success_once = None
-        time = None
-        parts = []
-        if self._successes:
-            succeeded = torch.cat(self._successes)
-            times = torch.cat(self._times)
-            success = _share(succeeded)
-            success_once = _share(succeeded | times.isfinite())
-            time = float(times[succeeded].mean()) if succeeded.any() else None
-            parts = [_breakdown(name, torch.cat(values), succeeded) for name, values in self._factors.items()]
-
-        return Evaluation(
+        result = Evaluation(
             episodes=sum(map(len, self._returns)),
             seed=seed,
-            success=success,
-            success_once=success_once,
+            success=None,
+            success_once=None,
             mean_return=mean_return if math.isfinite(mean_return) else None,
-            mean_time_to_success_s=time,
+            mean_time_to_success_s=None,
+        )
+        if not self._successes:
+            return result
+
+        succeeded = torch.cat(self._successes)
+        times = torch.cat(self._times)
+        parts = (_breakdown(name, torch.cat(values), succeeded) for name, values in self._factors.items())
+        return replace(
+            result,
+            success=_share(succeeded),
+            success_once=_share(succeeded | times.isfinite()),
+            mean_time_to_success_s=float(times[succeeded].mean()) if succeeded.any() else None,
             breakdown=tuple(part for part in parts if part is not None),
         )
 

@@ -39,19 +39,14 @@ FORMAT = 1
 """Version of ``policy.json`` and ``sample.npz``; readers refuse others."""
 
 _STEPS = 64
-"""Steps of the policy whose observations are compared."""
+"""Steps of the policy that are compared."""
 
 _SAMPLE = 8
-"""Of these, so many are kept in the sample: the first ones, as what a policy remembers begins with an episode."""
+"""Of these, so many are kept in the sample: the first ones, as a policy's memory begins with an episode."""
 
 
 def export(job: ExportJob, folder: Path, screen: Screen) -> int:
-    """Write ``policy.pt``, ``policy.onnx``, ``policy.json`` and ``sample.npz``.
-
-    Args:
-        job: The policy, and the settings that it acts under.
-        folder: Where they go.
-        screen: What the user sees.
+    """Write ``policy.pt``, ``policy.onnx``, ``policy.json`` and ``sample.npz`` to a folder.
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit, or the policy is one that cannot be exported.
@@ -66,7 +61,6 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
         actions = torch.cat([frame.action for frame in frames])
         policy = PlainPolicy(session.runner.policy(), obs)
         inputs = policy.inputs(obs)
-
         began = [frame.is_first for frame in frames]
 
         # All files or none: those of two checkpoints would not belong together.
@@ -81,7 +75,7 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
                 "iteration": header.get("iteration"),
                 **describe_policy(session.env.unwrapped, inputs, actions.shape[1], settings.robot),
                 "memory": describe_memory(policy.state),
-                "files": {name: _sha256(Path(partial) / name) for name in checks},
+                "files": {name: hashlib.sha256((Path(partial) / name).read_bytes()).hexdigest() for name in checks},
                 "checks": checks,
                 "versions": versions() | installed_versions(("onnx", "onnxruntime")),
                 "git": git_commit(),
@@ -122,12 +116,8 @@ def _write_policies(
     return checks
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 class _Frame:
-    """One step: what the policy read and did, what it read of this step alone, and what the cameras saw."""
+    """One step: all observations, those of this step alone, the action, and the cameras' images."""
 
     action: torch.Tensor
     """Shape (1, A), float32."""
@@ -145,7 +135,7 @@ class _Frame:
 
 
 def _record(session: Session, seed: int) -> list[_Frame]:
-    """Let the policy act, and return what it read in each step."""
+    """Let the policy act, and return the frames."""
     base = session.env.unwrapped
     sensor = base.point_cloud if isinstance(base, PointCloudEnv) else None
     recorder = CloudRecorder(sensor) if sensor is not None else None
@@ -163,7 +153,7 @@ def _record(session: Session, seed: int) -> list[_Frame]:
 
 
 def _write_sample(path: Path, frames: list[_Frame], actions: torch.Tensor) -> None:
-    """Write frames, one row each, for a program that wants to see whether it acts alike."""
+    """Write frames, one row each, for a program to compare its actions with."""
     rows = [{name: value[0].cpu().numpy() for name, value in frame.newest.items()} | frame.seen for frame in frames]
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     arrays.pop("critic", None)

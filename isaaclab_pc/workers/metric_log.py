@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.learners.common.iteration_metrics import tagged_metrics
@@ -27,7 +26,7 @@ class MetricLog:
         self._warn = warn
 
     def iteration(self, completed: int, metrics: Mapping[str, float]) -> None:
-        """Report what the runner told of a completed iteration, 1 for the first."""
+        """Report the metrics of a completed iteration, 1 for the first."""
         self._report(tagged_metrics(metrics), completed)
 
     def evaluation(self, completed: int, result: Evaluation) -> None:
@@ -48,15 +47,9 @@ class MetricLog:
 
 @contextmanager
 def open_metric_log(settings: RunSettings, record: RunRecord, warn: Callable[[str], object]) -> Iterator[MetricLog]:
-    """Open the log that ``logger`` names, and close it whatever happens.
+    """Open the log of ``logger``, and close it whatever happens; TensorBoard's is written by the learning libraries.
 
-    Args:
-        settings: The run's settings.
-        record: The run's record.
-        warn: Called where the tracker cannot be used; the training goes on without.
-
-    Yields:
-        The log. With TensorBoard it is empty: the learning libraries write its events.
+    Where the tracker cannot be used, ``warn`` is called and the training goes on without.
     """
     if settings.logger != "wandb":
         yield MetricLog(None, warn)
@@ -85,20 +78,16 @@ def _wandb_run(settings: RunSettings, record: RunRecord) -> Any:
         project=record.data.experiment,
         name=name,
         # The same when the run goes on.
-        id=_identifier(record.folder),
+        id=re.sub(r"[^A-Za-z0-9_-]", "-", f"{record.folder.parent.name}-{name}")[:128],
         resume="allow" if os.environ.get("WANDB_MODE") == "online" else None,
         dir=str(record.folder),
         mode=os.environ.get("WANDB_MODE", "offline"),  # pyright: ignore[reportArgumentType]
         config=settings.flat(),
         settings=wandb.Settings(
-            # The log is ours, and says more than what this process prints.
+            # The run has a log of its own.
             console="off",
             silent=True,
             disable_git=True,
             save_code=False,
         ),
     )
-
-
-def _identifier(folder: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "-", f"{folder.parent.name}-{folder.name}")[:128]

@@ -10,19 +10,10 @@ __all__ = ["Pace"]
 
 
 class Pace:
-    """Estimates the time left from the mean duration of an iteration.
-
-    The first iteration also compiles kernels and allocates, so it counts only until there is a second one.
-    """
+    """Estimates the time left from the mean duration of an iteration; the first one, which compiles, only at first."""
 
     def __init__(self, completed: int, maximum: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin to time the iterations.
-
-        Args:
-            completed: Iterations of a resumed run that are already completed.
-            maximum: The run's last iteration.
-            clock: Monotonic clock [s].
-        """
+        """Begin to time the iterations of a run that has completed some already, up to the last one."""
         self._maximum = maximum
         self._first = completed + 1
         self._clock = clock

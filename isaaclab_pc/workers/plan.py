@@ -14,13 +14,10 @@ __all__ = ["plan"]
 def plan(job: PlanJob) -> int:
     """Write the batch plan of a run and the findings of its preflight.
 
-    Args:
-        job: The run's settings, and for how many environments.
-
     Raises:
         ConfigError: The settings do not fit.
     """
     resolved = resolve(job.settings, job.num_envs, "plan")
-    findings = preflight(resolved.env_cfg, Machine.here(resolved.device), resolved.visualizers)
+    findings = preflight(resolved.env_cfg, Machine.here(resolved.device), resolved.settings.visualizers)
     Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(job.result)
     return 0

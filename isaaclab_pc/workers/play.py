@@ -24,12 +24,7 @@ RESULT_NAME = "result.json"
 
 
 def play(job: PlayJob, folder: Path, screen: Screen) -> int:
-    """Evaluate a policy and write ``result.json``.
-
-    Args:
-        job: The policy, and the settings to evaluate under.
-        folder: Where the result goes.
-        screen: What the user sees.
+    """Evaluate a policy and write ``result.json`` to a folder.
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit.

@@ -17,17 +17,17 @@ _REALISM = "env.scene.points.realism."
 
 
 def is_of_realism(override: str) -> bool:
-    """Tell whether an override sets one error of the camera, which is there only after ``points.realism``."""
+    """Whether an override sets one error of the camera, which is there only after ``points.realism``."""
     return override.startswith(_REALISM)
 
 
 def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str]) -> None:
-    """Write what ``points.*`` says, after ``points.realism`` the overrides of its fields, and the goal's points.
+    """Write ``points.*``, then the overrides of ``points.realism``, and the goal's points.
 
     Args:
         env_cfg: The task's config.
-        settings: What the user gave.
-        overrides: The user's ``env.*``; only those are read of which :func:`is_of_realism` is true.
+        settings: The user's settings.
+        overrides: The user's ``env.*``, of which those of :func:`is_of_realism` are read.
 
     Raises:
         ConfigError: An override names no error of a camera, or a value that none can have.
@@ -55,7 +55,7 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
         points.realism = cameras[settings.realism]()
     _override_realism(points.realism, [text for text in overrides if is_of_realism(text)])
 
-    # The environment does it, too, but what plans for the clouds' memory comes before.
+    # The environment does it, too, but after the clouds' memory is planned.
     from isaaclab_pc.envs.point_cloud_env_cfg import append_goal
 
     append_goal(env_cfg)
@@ -66,8 +66,8 @@ def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
         return
     if realism is None:
         raise ConfigError(
-            f"{overrides[0]}: the camera has no errors. Give points.realism=structured_light or points.realism=stereo, "
-            "whose errors this then changes."
+            f"{overrides[0]}: the camera has no errors. Give points.realism=structured_light or points.realism=stereo "
+            "as well."
         )
 
     for override in overrides:
@@ -82,9 +82,7 @@ def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
 
 
 def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
-    """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty.
-
-    Where another camera may see it, nothing is refused.
+    """Refuse a workspace that the scene's only, fixed camera cannot see: every cloud would be empty.
 
     Raises:
         ConfigError: The message says where the camera stands.

@@ -18,7 +18,6 @@ from isaaclab_pc.num_envs.trial import Outcome, Trial
 from isaaclab_pc.num_envs.trial_runner import phase_path
 from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.run.jobs import ProbeJob
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.compiled_kernels import has_compiled_kernels
 from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
@@ -31,15 +30,11 @@ PROBE_SECONDS = 5.0
 """Time that a probe measures for [s]; at least one iteration."""
 
 FAULTY_SHARE = 0.1
-"""Largest share of environment steps that may end by a fault. Beyond it there was no real training, and the outcome is
-``nan``."""
+"""Largest share of environment steps that may end by a fault; beyond it, the outcome is ``nan``."""
 
 
 def probe(job: ProbeJob) -> int:
     """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
-
-    Where the search is for memory alone, the first iteration is enough if it takes as long as the others may. The trial
-    is written before anything is closed.
 
     Raises:
         ConfigError: The settings do not fit; the trial says so too.
@@ -56,45 +51,41 @@ def probe(job: ProbeJob) -> int:
 
 
 def _hand_over(trial: Trial, path: Path) -> None:
-    """Write the trial, upon which the parent ends this process, after all that this process has printed."""
+    """Write the trial after all output: the parent ends this process then."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    # And what native code has: a solver's warnings of dropped contacts, for one.
+    # Native code's output, too: a solver's warnings of dropped contacts, for one.
     ctypes.CDLL(None).fflush(None)
     trial.write(path)
-
-
-def _never_too_many(settings: RunSettings) -> int | None:
-    """Return the environments that the user asked for at least; None where no number is too many for the agent."""
-    if settings.num_envs != "auto":
-        return None
-    search = SearchSettings.of(settings)
-    return max(search.min or 1, search.granule or 1) if search.keeps_to_agent else None
 
 
 def _train_briefly(job: ProbeJob) -> None:
     """Train, and write the trial."""
     settings, num_envs = job.settings, job.num_envs
+    search = SearchSettings.of(settings) if settings.num_envs == "auto" else None
+    # As many as the user asked for are never too many for the agent.
+    at_least = max(search.min or 1, search.granule or 1) if search is not None and search.keeps_to_agent else None
     run_dir = job.result.parent / f"{num_envs}"
-    watch = ProbeWatch(settings.device, phase_path(job.result), _never_too_many(settings))
+    watch = ProbeWatch(settings.device, phase_path(job.result), at_least)
     with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
-        recorder = record_faults(session.env, settings, session.resolved.backend, run_dir / "dumps")
-        measured = _measure(session.runner, briefly=_wants_memory_alone(settings))
+        recorder = record_faults(session.env, settings, run_dir / "dumps")
+        briefly = search is not None and search.resolved_objective is Objective.MEMORY
+        measured = _measure(session.runner, briefly=briefly)
 
         plan = session.resolved.plan
-        seconds = _least_seconds(measured)
+        # Other programs only ever make a phase longer.
+        phases = {"rollout": "collect_s", "update": "learn_s"}
+        seconds = {phase: min(metrics[key] for metrics in measured) for phase, key in phases.items()}
         usage = contact_usage(session.env)
         faults = sum(guard_counts(session.env).values())
         outcome, detail = _judge(session, measured, usage, faults)
-        frames_per_second = 0.0
-        if outcome is Outcome.FITS:
-            frames_per_second = plan.samples_per_update / sum(seconds.values())
+        speed = plan.samples_per_update / sum(seconds.values())
 
         trial = Trial(
             num_envs,
             outcome,
-            frames_per_second=frames_per_second,
+            frames_per_second=speed if outcome is Outcome.FITS else 0.0,
             seconds={"build": session.build_s, **seconds},
             samples=plan.samples_per_update,
             minibatch=(plan.minibatch_size, plan.horizon) if settings.recurrent else (plan.minibatch_size,),
@@ -110,17 +101,13 @@ def _train_briefly(job: ProbeJob) -> None:
         _hand_over(trial, job.result)
 
 
-def _wants_memory_alone(settings: RunSettings) -> bool:
-    return settings.num_envs == "auto" and SearchSettings.of(settings).resolved_objective is Objective.MEMORY
-
-
 def _measure(
     runner: Runner, *, briefly: bool = False, clock: Callable[[], float] = time.monotonic
 ) -> list[Mapping[str, float]]:
     """Train, and return the metrics of every iteration but the first, which also compiles kernels and allocates.
 
-    Briefly, the first one counts in the time, and where it takes all of that it is the only one, and is returned: the
-    optimizer allocates its state at the first minibatch, so that memory is at its peak at the later ones.
+    Briefly, where memory alone counts, the first one may use up the time and is returned then: the optimizer allocates
+    its state at the first minibatch, so memory is at its peak at the later ones.
     """
     measured: list[Mapping[str, float]] = []
     start = clock()
@@ -135,14 +122,6 @@ def _measure(
 
     runner.train(1000, on_iteration)
     return measured[1:] or measured
-
-
-def _least_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the least seconds of a rollout and of an update: other programs only ever make them longer."""
-    return {
-        phase: min(metrics[key] for metrics in measured)
-        for phase, key in (("rollout", "collect_s"), ("update", "learn_s"))
-    }
 
 
 def _judge(

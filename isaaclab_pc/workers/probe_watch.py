@@ -31,7 +31,7 @@ class TooManyEnvironmentsError(Exception):
 
     def __init__(self, most_envs: int) -> None:
         """Name the largest size that is not."""
-        super().__init__(f"more than {most_envs} learn from more samples at once than the agent asks for")
+        super().__init__(f"more than {most_envs} would exceed the agent's samples_per_update")
         self.most_envs = most_envs
 
 
@@ -43,7 +43,7 @@ class ProbeWatch:
 
         Args:
             device: ``cpu`` or ``cuda:N``.
-            phase_path: Where a :class:`~isaaclab_pc.num_envs.trial.Progress` is written whenever a phase begins.
+            phase_path: File for the :class:`~isaaclab_pc.num_envs.trial.Progress`.
             at_least: So many environments are never too many for the agent; None: no number is.
         """
         self.most_envs: int | None = None
@@ -60,7 +60,7 @@ class ProbeWatch:
         self._bytes_after_env = 0
 
     def start(self, resolved: Resolved, num_envs: int) -> None:
-        """Take what the run is going to do, before anything is built.
+        """Take the plan of the run, before anything is built.
 
         Raises:
             TooManyEnvironmentsError: They are too many for the agent.
@@ -77,11 +77,7 @@ class ProbeWatch:
         self._bytes_before_env = self._used_bytes()
 
     def after_env(self, env: Any) -> None:
-        """Read the memory after one step, because simulators and renderers allocate some of theirs only then.
-
-        Args:
-            env: The gym environment, just made.
-        """
+        """Read the memory after one step: simulators and renderers allocate some of theirs only then."""
         env.reset()
         actions = torch.zeros(env.unwrapped.num_envs, *env.unwrapped.single_action_space.shape)
         env.step(actions.to(env.unwrapped.device))
@@ -96,13 +92,7 @@ class ProbeWatch:
         self._phases.note_chunk(runner)
 
     def memory(self, env: Any, runner: Runner, recorder: Recorder | None) -> MemoryReport:
-        """Return the readings, and the bytes of those tensors whose purpose is known.
-
-        Args:
-            env: The gym environment.
-            runner: The runner, after an update: optimizers allocate their state in the first one.
-            recorder: What records faults.
-        """
+        """Return the readings, and the tensors by kind; after an update, as optimizers allocate in the first one."""
         tensors = {kind: tensor_bytes(holder) for kind, holder in runner.holders().items()}
 
         sensors = getattr(env.unwrapped.scene, "sensors", {}).values()
@@ -121,7 +111,6 @@ class ProbeWatch:
             before_env=self._bytes_before_env,
             after_env=self._bytes_after_env,
             tensors=tensors,
-            torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(self._device),
             held_peak=None if self._gpu is None else held_by_libraries(self._device, peak=True),
         )
 

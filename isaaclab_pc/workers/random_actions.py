@@ -14,24 +14,10 @@ class RandomActions:
     """Actions over the whole range, each kept for a random time.
 
     Half of them are uniform in [-1, 1], the other half have every component at -1 or 1.
-
-    Example:
-        .. code-block:: python
-
-            actions = RandomActions(env.num_envs, 4, env.device, seed=0)
-            for _ in range(100):
-                env.step(actions())
     """
 
     def __init__(self, num_envs: int, num_actions: int, device: str, seed: int) -> None:
-        """Draw the first actions.
-
-        Args:
-            num_envs: Number of environments, N.
-            num_actions: Number of actions, A.
-            device: Torch device of the actions.
-            seed: Seed of all draws.
-        """
+        """Draw the first actions for N environments with A actions."""
         self._generator = torch.Generator(device).manual_seed(seed)
         self._shape = (num_envs, num_actions)
         self._device = device

@@ -22,8 +22,8 @@ from isaaclab_pc.settings import RunSettings
 __all__ = ["Order", "Ranks", "combine_metrics", "follow"]
 
 _LONGEST_WAIT = timedelta(hours=2)
-"""How long the others wait while the first one evaluates, or while one of them compiles its kernels. A process that
-hangs is found earlier, by its supervisor."""
+"""Longest wait for the evaluation of the first rank, or for kernels that one compiles. Supervisors find hangs earlier.
+"""
 
 _SEED_STRIDE = 0x9E3779B1
 """Between the seeds of two ranks: far from those that people give."""
@@ -48,11 +48,10 @@ class Ranks:
     """This process among those that train together; alone where there are no others."""
 
     def __init__(self) -> None:
-        """Read what the launcher said; nothing is connected yet."""
+        """Read the launcher's environment variables; nothing is connected yet."""
         self.size = int(os.environ.get(NUM_RANKS, "1"))
-        self.rank = int(os.environ["RANK"]) if self.size > 1 else 0
-        self._local_rank = int(os.environ["LOCAL_RANK"]) if self.size > 1 else 0
-        self._node_rank = int(os.environ["GROUP_RANK"]) if self.size > 1 else 0
+        names = ("RANK", "LOCAL_RANK", "GROUP_RANK")
+        self.rank, self._local_rank, self._node_rank = (int(os.environ[n]) if self.size > 1 else 0 for n in names)
         self._messages: Any = None
 
     @property
@@ -73,14 +72,8 @@ class Ranks:
         return settings.with_values({**there, "device": device, "seed": seed, "visualizer": visualizer})
 
     def exit_code_after(self, order: Order) -> int:
-        """Return the exit code of a rank that is not the first one.
-
-        On the first node it is 0: the launcher there would end the first rank, which still closes. Any other node has
-        to know that the run is not over, and whether it was asked to stop.
-
-        Args:
-            order: The first rank's last one; ``GO_ON`` at the end of the run.
-        """
+        """Return the exit code of a follower after the first rank's last order; ``GO_ON``: the run is over."""
+        # On the first node 0, or the launcher there would end the first rank, which still closes.
         if self._node_rank == 0 or order is Order.GO_ON:
             return ExitCode.OK
         return ExitCode.PREEMPTED if order is Order.STOP else ExitCode.FAILED
@@ -103,11 +96,8 @@ class Ranks:
     def first_ranks_folder(self, path: Path) -> Path:
         """Return the first rank's path of a folder, once all ranks see it there.
 
-        Args:
-            path: The first rank's; that of any other does not count.
-
         Raises:
-            ConfigError: Some rank does not: its node does not share the folder.
+            ConfigError: The node of a rank does not share the folder.
         """
         if self.size == 1:
             return path
@@ -135,14 +125,7 @@ class Ranks:
             dist.destroy_process_group()
 
     def gather(self, value: Any) -> list[Any]:
-        """Send a value to the first rank.
-
-        Args:
-            value: Anything that can be pickled.
-
-        Returns:
-            The first rank gets the values of all ranks, in their order; any other its own.
-        """
+        """Send a value that can be pickled to the first rank, which gets all in their order; any other gets its own."""
         if self.size == 1:
             return [value]
         import torch.distributed as dist
@@ -152,14 +135,7 @@ class Ranks:
         return [value] if values is None else values
 
     def tell[T](self, value: T) -> T:
-        """Send a value of the first rank to the others.
-
-        Args:
-            value: The first rank's, anything that can be pickled; that of any other does not count.
-
-        Returns:
-            The first rank's, on every rank.
-        """
+        """Return the first rank's value, which can be pickled, on every rank."""
         if self.size == 1:
             return value
         import torch.distributed as dist
@@ -185,10 +161,10 @@ def _end_after_launcher(launcher: int) -> None:
 
 
 def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Callable[[], Mapping[str, int]]) -> Order:
-    """Train as the first rank says, and leave decisions, files and evaluations to it.
+    """Train by the orders of the first rank, and leave decisions, files and evaluations to it.
 
     Args:
-        ranks: Of which this is not the first.
+        ranks: The ranks.
         runner: This rank's.
         max_iterations: The run's last iteration.
         guard_counts: Returns how many of this rank's environments the guard has ended, by cause.
@@ -215,12 +191,7 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Call
 
 
 def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:
-    """Make the metrics of an iteration of those of all ranks.
-
-    Returns:
-        Speeds summed, times of the slowest, memory of the one that has most, and the mean of what is finite in any
-        other.
-    """
+    """Sum speeds, take the largest time and memory, and average the finite values of all other metrics."""
     combined = {}
     for name in reports[0]:
         values = [report[name] for report in reports if name in report]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a task is registered in a way that can be trained: gymnasium wraps what it makes as the registration says."""
+"""Whether a task is registered in a way that can be trained: gymnasium wraps it as the registration says."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FIT_FOR_MANY = (
 
 
 def check_registration(task: str) -> None:
-    """Refuse what gymnasium would do to a task's environment and what fails then, often late in a training.
+    """Refuse wrappers that gymnasium would put around a task's environment and that fail, often late in a training.
 
     Raises:
-        ConfigError: The message names what the task is registered with.
+        ConfigError: The message names the registered wrapper or limit.
     """
     import gymnasium as gym
 
@@ -42,7 +42,7 @@ def check_registration(task: str) -> None:
 
 
 def check_wrappers(task: str, env: Any) -> None:
-    """Refuse the same of an environment that was made: an entry point may wrap what it returns.
+    """Refuse the same of an environment that was made: an entry point may wrap it, too.
 
     Raises:
         ConfigError: The message names the wrapper.
@@ -57,11 +57,7 @@ def check_wrappers(task: str, env: Any) -> None:
 
 
 def check_kind(task: str, env_cfg: Any) -> None:
-    """Refuse tasks of several agents, and others that no learning library here can train.
-
-    Args:
-        task: A registered gym id.
-        env_cfg: The config that it is registered with, presets resolved or not.
+    """Refuse the config of a task of several agents, or of one without rewards.
 
     Raises:
         ConfigError: The message names the kind.

@@ -47,10 +47,10 @@ def replay(env: Any, history: History, from_each_step: bool, look: Look | None =
 
     Args:
         env: The unwrapped environment, direct or manager-based.
-        history: What was recorded of it.
+        history: Its recording.
         from_each_step: Start every step from its recorded state, not from where the replay is.
-        look: Called after each physics step, for a person who watches: with the steps of the history so far, the
-            present one counted in parts, and all readings.
+        look: Called after each physics step with the steps of the history so far, the present one counted in parts, and
+            all readings.
     """
     differences: list[float] = []
     earlier: deque[list[Reading]] = deque(maxlen=TRACE_LENGTH)
@@ -88,23 +88,18 @@ def _physics_steps(
             yield step, substep, reader.read_state()
 
 
-# What Isaac Lab's DirectRLEnv.step and ManagerBasedRLEnv.step do up to the end of physics. A direct environment offers
+# As Isaac Lab's DirectRLEnv.step and ManagerBasedRLEnv.step up to the end of physics. A direct environment offers
 # no public way to look between its physics steps.
 
 
 def _begin_step(env: Any, action: torch.Tensor) -> None:
-    if hasattr(env, "action_manager"):
-        env.action_manager.process_action(action)
-    else:
-        env._pre_physics_step(action)
+    begin = env.action_manager.process_action if hasattr(env, "action_manager") else env._pre_physics_step
+    begin(action)
 
 
 def _run_physics_step(env: Any) -> None:
-    if hasattr(env, "action_manager"):
-        env.action_manager.apply_action()
-    else:
-        env._apply_action()
-
+    apply = env.action_manager.apply_action if hasattr(env, "action_manager") else env._apply_action
+    apply()
     env.scene.write_data_to_sim()
     env.sim.step(render=False)
     if env.sim.is_rendering:
@@ -138,11 +133,8 @@ def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: S
 def replay_dump(job: ReplayJob) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
-    With the recorded physics every step begins in its recorded state, so that a fault is found in the physics step in
-    which it arises, whatever caused it. Other physics would leave the recording: the first state alone is restored.
-
-    Args:
-        job: The dump, the environment, and where the result goes.
+    With the recorded physics every step begins in its recorded state, so a fault is found in the physics step in which
+    it arises. Other physics would leave the recording: the first state alone is restored.
 
     Raises:
         ConfigError: The dump does not fit the task.
@@ -169,18 +161,18 @@ def replay_dump(job: ReplayJob) -> int:
 
         look = make_look(env, finding.fault)
         # Isaac Lab knows of its own windows only, not of a page of ours.
-        while resolved.visualizers and (hasattr(env, "live_view") or env.sim.is_running()):
+        while resolved.settings.visualizers and (hasattr(env, "live_view") or env.sim.is_running()):
             replay(env, history, from_each_step, look)
             time.sleep(REPEAT_PAUSE)
     return 0
 
 
 def make_look(env: Any, fault: Fault | None) -> Look:
-    """Return what shows a physics step to a person, in real time at most, with what was found.
+    """Return a function that shows a physics step to a person, in real time at most.
 
     Args:
         env: The unwrapped environment; without a page of ours, Isaac Lab's visualizers show the scene alone.
-        fault: What the replay found; None: nothing.
+        fault: The replay's finding; None: there is none.
     """
     worst = fault.offenders[0] if fault is not None else None
     page = getattr(env, "live_view", None)

@@ -42,50 +42,44 @@ _FOREIGN_MAX_ABS = 1e6
 class Resolved:
     """Configs of a run, before a simulator starts."""
 
-    task: str
-    """Gym id."""
-
+    settings: RunSettings
+    """The run's settings, device and physics backend chosen."""
     env_cfg: Any
     """The task's config, every setting applied."""
-
     agent_cfg: Any
     """The learning library's config, every setting applied."""
-
     adapter: Adapter
     """The adapter of the learning library."""
-
     plan: BatchPlan
     """Horizon and minibatches for this number of environments."""
-
-    backend: str
-    """Physics backend that will run."""
-
-    device: str
-    """Device that will run it."""
-
     max_iterations: int
     """The run's last iteration."""
-
-    most_envs: int = 0
+    most_envs: int
     """Environments beyond which an update has more samples than the agent asks for."""
-
-    replay_samples: int = 0
+    replay_samples: int
     """Samples that learning keeps over iterations."""
-
-    overrides: tuple[str, ...] = ()
-    """The ``env.*`` and ``agent.*`` that the user gave."""
-
-    guard: GuardCfg | None = None
+    guard: GuardCfg | None
     """Guard of an environment that has none of its own."""
 
-    fault_dumps: int = 0
-    """Files of failures that are kept; 0: nothing is recorded."""
+    @property
+    def task(self) -> str:
+        """Gym id."""
+        return self.settings.task
 
-    visualizers: tuple[str, ...] = ()
-    """Isaac Lab's visualizers that show it."""
+    @property
+    def backend(self) -> str:
+        """Physics backend."""
+        return self.settings.physics.backend
 
-    host: str = "127.0.0.1"
-    """Address that those in a browser listen on."""
+    @property
+    def device(self) -> str:
+        """Torch device."""
+        return self.settings.device
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """The user's ``env.*`` and ``agent.*``."""
+        return (*self.settings.env_overrides, *self.settings.agent_overrides)
 
 
 def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
@@ -96,13 +90,11 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         num_envs: Number of environments.
         experiment: Name of the experiment's folder.
 
-    Returns:
-        The configs, every setting applied.
-
     Raises:
         ConfigError: A setting, an ``env.*`` or an ``agent.*`` override does not fit, or something is not installed.
     """
     from isaaclab_pc.envs import PointCloudEnvCfg
+    from isaaclab_pc.guards import GuardCfg
 
     _check_device(settings.device)
     adapter = load_adapter(settings.runner)
@@ -119,7 +111,9 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         _apply_task_settings(env_cfg, settings)
     else:
         _check_foreign(settings)
-        guard = _foreign_guard(settings.guard)
+        # Neither units nor scales are known.
+        guard = GuardCfg(max_abs=_FOREIGN_MAX_ABS)
+        _apply_guard(guard, settings.guard)
     check_time_steps(env_cfg)
 
     samples = max(1, adapter.batch_target(agent_cfg)[0] // settings.ranks)
@@ -137,26 +131,20 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     )
     adapter.configure(agent_cfg, options)
     return Resolved(
-        task=settings.task,
+        settings=settings,
         env_cfg=env_cfg,
         agent_cfg=agent_cfg,
         adapter=adapter,
         plan=plan,
-        backend=settings.physics.backend,
-        device=settings.device,
         max_iterations=adapter.max_iterations(agent_cfg),
         most_envs=most_envs(samples),
         replay_samples=adapter.replay_samples(agent_cfg),
-        overrides=(*settings.env_overrides, *settings.agent_overrides),
         guard=guard,
-        fault_dumps=0 if settings.guard.mode == "disabled" else settings.guard.dump,
-        visualizers=settings.visualizers,
-        host=settings.host,
     )
 
 
 def _check_device(device: str) -> None:
-    """Refuse a GPU that torch does not see; the parent, which asked the driver, could not tell."""
+    """Refuse a GPU that torch does not see: the parent could ask the driver only."""
     if not device.startswith("cuda"):
         return
 
@@ -198,7 +186,12 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     try:
         unresolved: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
         check_kind(task, unresolved)
-        _check_agent(task, entry_point, settings)
+        registered = gym.spec(task).kwargs
+        if entry_point not in registered:
+            asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
+            known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
+            raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
+
         has_presets = isinstance(unresolved.sim.physics, PresetCfg)
         selectors = [f"physics={settings.physics.backend}"] if has_presets else []
         env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=selectors)
@@ -213,19 +206,8 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         # Isaac Lab raises whatever setting a field raised.
         given = f"{', '.join(overrides)}: " if overrides else ""
         raise ConfigError(f"{given}{task} cannot be configured: {describe_error(error)}") from error
-    # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
+    # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change their configs.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
-
-
-def _check_agent(task: str, entry_point: str, settings: RunSettings) -> None:
-    """Refuse a task that registers no agent of this name."""
-    import gymnasium as gym
-
-    registered = gym.spec(task).kwargs
-    if entry_point not in registered:
-        asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
-        known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
-        raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
 
 
 def _choose_networks(agent_cfg: Any, settings: RunSettings) -> None:
@@ -303,13 +285,14 @@ def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_env
 
 def _check_foreign(settings: RunSettings) -> None:
     """Refuse settings that only this package's tasks have."""
-    ours = {"reward": settings.reward}
-    ours["robot"] = None if settings.robot == DEFAULT_ROBOT else settings.robot
-    # obs=state is what scripts choose where nobody looks.
-    ours["obs"] = "depth" if settings.obs == "depth" else None
-    ours |= {f"physics.{name}": value for name, value in settings.physics.model_dump(exclude={"backend"}).items()}
-    ours |= {f"points.{name}": value for name, value in settings.points.model_dump().items()}
-
+    ours: dict[str, Any] = {
+        "reward": settings.reward,
+        "robot": None if settings.robot == DEFAULT_ROBOT else settings.robot,
+        # Scripts choose obs=state where nobody looks.
+        "obs": "depth" if settings.obs == "depth" else None,
+        **{f"physics.{name}": value for name, value in settings.physics.model_dump(exclude={"backend"}).items()},
+        **{f"points.{name}": value for name, value in settings.points.model_dump().items()},
+    }
     given = sorted(key for key, value in ours.items() if value is not None)
     given += filter(is_of_realism, settings.env_overrides)
     if given:
@@ -317,15 +300,6 @@ def _check_foreign(settings: RunSettings) -> None:
             f"{settings.task} is not one of this package's tasks, so {', '.join(given)} cannot be set: "
             "set fields of its own config with env.<field>=value."
         )
-
-
-def _foreign_guard(settings: GuardSettings) -> GuardCfg:
-    """Return the guard for a task of which neither units nor scales are known."""
-    from isaaclab_pc.guards import GuardCfg
-
-    guard = GuardCfg(max_abs=_FOREIGN_MAX_ABS)
-    _apply_guard(guard, settings)
-    return guard
 
 
 def _apply_guard(guard: GuardCfg, settings: GuardSettings) -> None:

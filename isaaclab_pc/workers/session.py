@@ -7,7 +7,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,16 +36,11 @@ class Session:
 
     resolved: Resolved
     """Configs that they were made from."""
-
     env: Any
     """The gym environment."""
-
     runner: Runner
-    """The adapter around the learning library."""
-
     build_s: float
     """Time that building environment and runner took [s]."""
-
     warnings: list[str] = field(default_factory=list)
     """Findings of the preflight that do not keep it from running."""
 
@@ -73,27 +68,24 @@ def open_session(
         prepare: As for :func:`open_env`.
 
     Raises:
-        ConfigError: As for :func:`resolve`, the preflight found an error, or what the user overrode cannot be built.
+        ConfigError: As for :func:`resolve`; the preflight found an error, or an override cannot be built.
         TooManyEnvironmentsError: As the watch says.
         MemoryError: Too many environments or samples for a trial; see :func:`check_run` and :func:`check_samples`.
     """
     start = time.perf_counter()
     resolved = resolve(settings, num_envs, experiment)
+    is_trial = watch is not None
     if watch is not None:
         watch.start(resolved, num_envs)
-    warnings = check_run(
-        resolved.env_cfg,
-        Machine.here(resolved.device),
-        trial=watch is not None,
-        visualizers=resolved.visualizers,
-    )
+    machine = Machine.here(settings.device)
+    warnings = check_run(resolved.env_cfg, machine, trial=is_trial, visualizers=settings.visualizers)
 
     from isaaclab.utils.io import dump_yaml
 
     from isaaclab_pc.envs import PointCloudEnvCfg
     from isaaclab_pc.physics.asset_checks import check_scene
 
-    # Where Isaac Lab's own scripts leave them; before runners, which change what they are given.
+    # Where Isaac Lab's own scripts leave them; before runners, which change their configs.
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
 
@@ -103,15 +95,11 @@ def open_session(
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
             warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
         if learns:
-            warnings += check_samples(
-                env.unwrapped.single_observation_space,
-                resolved.plan,
-                resolved.replay_samples,
-                Machine.here(resolved.device).free_bytes,
-                trial=watch is not None,
-            )
+            space = env.unwrapped.single_observation_space
+            free = Machine.here(settings.device).free_bytes
+            warnings += check_samples(space, resolved.plan, resolved.replay_samples, free, trial=is_trial)
         with _named("the agent", resolved.overrides):
-            runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
+            runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, settings.device)
         if watch is not None:
             watch.after_runner(runner)
         yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
@@ -124,56 +112,52 @@ def open_env(
     """Start the simulation and its visualizers and build the environment, guarded; close it whatever happens.
 
     Kit ends the process as it closes, with the code of the SystemExit that leaves the block, or 0. So a worker that
-    ends otherwise than well leaves by a SystemExit, once all it has to tell is written.
+    fails leaves by a SystemExit, once all its results are written.
 
     Args:
-        resolved: What to build.
+        resolved: The configs.
         watch: A probe's; told before the environment is built.
         prepare: Changes the environment's config before it is built.
 
     Raises:
-        ConfigError: What the user overrode cannot be built.
+        ConfigError: An override cannot be built.
     """
     import gymnasium as gym
     from isaaclab.app import launch_simulation
 
     from isaaclab_pc.envs import PointCloudEnvCfg
 
+    settings = resolved.settings
     is_ours = isinstance(resolved.env_cfg, PointCloudEnvCfg)
-    is_live = is_ours and "viser" in resolved.visualizers
+    is_live = is_ours and "viser" in settings.visualizers
     if is_live:
         resolved.env_cfg.drawn = True
     if prepare is not None:
         prepare(resolved.env_cfg)
-    others = [name for name in resolved.visualizers if not (is_live and name == "viser")]
+    others = [name for name in settings.visualizers if not (is_live and name == "viser")]
     if "viser" in others:
-        serve_viser(resolved.host, resolved.env_cfg.sim)
+        serve_viser(settings.host, resolved.env_cfg.sim)
     # None leaves it to the task's config; only Kit asks whether it is headless.
-    launcher = {"device": resolved.device, "headless": "kit" not in others, "visualizer": others or None}
+    launcher = {"device": settings.device, "headless": "kit" not in others, "visualizer": others or None}
     with launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
         # This package's tasks calm their threads by themselves; those of others do not.
         with _named("the environment", resolved.overrides), relax_thread_timers():
-            env = gym.make(resolved.task, cfg=resolved.env_cfg)
-        try:
-            check_wrappers(resolved.task, env)
+            env = gym.make(settings.task, cfg=resolved.env_cfg)
+        with closing(env), ExitStack() as stack:
+            check_wrappers(settings.task, env)
             if resolved.guard is not None and resolved.guard.mode != "disabled":
                 from isaaclab_pc.guards import attach_guard
 
-                attach_guard(env, resolved.guard, resolved.task)
-            with _shown(env, resolved) if is_live else nullcontext():
-                yield env
-        finally:
-            env.close()
+                attach_guard(env, resolved.guard, settings.task)
+            if is_live:
+                # It reads scenes with Newton's help, which a run that nobody watches does not load.
+                from isaaclab_pc.viewer.live_view import live_view
 
-
-def _shown(env: Any, resolved: Resolved) -> AbstractContextManager[None]:
-    """Show an environment on a page of ours while it runs."""
-    # Here: it reads scenes with Newton's help, which a run that nobody watches does not load.
-    from isaaclab_pc.viewer.live_view import live_view
-
-    return live_view(env.unwrapped, resolved.host, f"{resolved.task}, {resolved.backend}")
+                title = f"{settings.task}, {settings.physics.backend}"
+                stack.enter_context(live_view(env.unwrapped, settings.host, title))
+            yield env
 
 
 @contextmanager
@@ -182,7 +166,7 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # What was half built fails once more as it is closed, which hides the first error.
+        # A half-built environment fails once more as it is closed, which hides the first error.
         chain = error_chain(error)
         said = next((one for one in chain if isinstance(one, (ConfigError, MemoryError))), None)
         if said is error:
@@ -206,7 +190,7 @@ def _keep_traceback(error: Exception) -> str:
     return file.name
 
 
-def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: Path) -> Recorder | None:
+def record_faults(env: Any, settings: RunSettings, folder: Path) -> Recorder | None:
     """Dump the last steps of environments that fail to a folder; None for a task that is not guarded."""
     import gymnasium as gym
 
@@ -214,7 +198,7 @@ def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: 
 
     base: Any = env.unwrapped
     if hasattr(base, "guard") and isinstance(base.single_action_space, gym.spaces.Box):
-        about = {"task": settings.task, "config": settings.model_dump(), "backend": backend}
+        about = {"task": settings.task, "config": settings.model_dump(), "backend": settings.physics.backend}
         return Recorder.attach(base, folder, about, RecorderCfg(dumps=settings.guard.dump))
     return None
 

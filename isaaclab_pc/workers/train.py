@@ -9,6 +9,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from isaaclab_pc.guards.step_hooks import add_step_hook
@@ -41,20 +42,15 @@ from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, di
 __all__ = ["train"]
 
 _CLOCK_SKEW_SECONDS = 5.0
-"""Clocks that differ by more are said [s]: ranks tell their time one after another, as soon as each is asked."""
+"""Largest difference between the ranks' clocks without a warning [s]: they are read one after another."""
 
 
 def train(job: TrainJob, folder: Path, screen: Screen) -> int:
-    """Train to the run's last iteration, then evaluate.
-
-    Args:
-        job: The run's settings, and where it goes on. Of several ranks, that of the first one counts.
-        folder: The run's folder; likewise.
-        screen: What the user sees.
+    """Train to the run's last iteration, then evaluate; of several ranks, the job and folder of the first one count.
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit.
-        SystemExit: With the exit code of a run that ended otherwise: it was stopped, or stopped itself.
+        SystemExit: The run was stopped, or stopped itself.
     """
     ranks = Ranks()
     ranks.connect()
@@ -80,7 +76,7 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
             screen.warn(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare")
         _hold_to_budget(settings, heart.gpu)
         _introduce(session, settings, record, screen, ranks.size)
-        record_faults(session.env, settings, session.resolved.backend, folder / "dumps")
+        record_faults(session.env, settings, folder / "dumps")
 
         with SignalFlag() as flag, open_metric_log(settings, record, screen.warn) as metric_log:
             training = _Training(session, settings, record, screen, flag, heart, ranks, metric_log)
@@ -100,7 +96,7 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
 
 
 def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | None, ranks: Ranks) -> int:
-    """Train as one of several processes of which another leads; write nothing into the run's folder."""
+    """Train as a rank that follows the first one; write nothing into the run's folder."""
     assert settings.num_envs != "auto"
     gpu = OwnMemory(settings.device) if settings.device != "cpu" else None
     with (
@@ -128,7 +124,7 @@ def _hold_to_budget(settings: RunSettings, gpu: OwnMemory | None) -> None:
 
 
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
-    """Tell the user and the record what was built."""
+    """Tell the user and the record of the session."""
     resolved = session.resolved
     if record.data.answer is not None:
         record.note(configuration=configuration_digest(settings, int(settings.num_envs)))
@@ -150,29 +146,21 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, scree
         screen.warn(f"warning: {warning}")
 
 
+@dataclass
 class _Training:
     """The learning library's loop, and the work between its iterations."""
 
-    def __init__(
-        self,
-        session: Session,
-        settings: RunSettings,
-        record: RunRecord,
-        screen: Screen,
-        flag: SignalFlag,
-        heart: Heart,
-        ranks: Ranks,
-        metric_log: MetricLog,
-    ) -> None:
-        self._session = session
-        self._settings = settings
-        self._record = record
-        self._screen = screen
-        self._flag = flag
-        self._heart = heart
-        self._ranks = ranks
-        self._metric_log = metric_log
+    session: Session
+    settings: RunSettings
+    record: RunRecord
+    screen: Screen
+    flag: SignalFlag
+    heart: Heart
+    ranks: Ranks
+    metric_log: MetricLog
 
+    def __post_init__(self) -> None:
+        session, settings, record = self.session, self.settings, self.record
         runner = session.runner
         self._checkpoints = CheckpointKeeper(
             record, runner.save, settings.supervise.checkpoint_interval, settings.eval.best_share
@@ -187,7 +175,9 @@ class _Training:
         self._phases = PhaseFile(record.folder / PROGRESS_NAME, plan.horizon, progress)
         self._phases.note_chunk(runner)
         add_step_hook(session.env.unwrapped, self._phases)
-        heart.beat(phase="train", iteration=runner.completed_iterations, max_iterations=session.resolved.max_iterations)
+        self.heart.beat(
+            phase="train", iteration=runner.completed_iterations, max_iterations=session.resolved.max_iterations
+        )
 
         self._contacts = ContactWatch(session.env, record.folder / LOG_NAME)
         self._learner = LearnerWatch(settings, session.resolved.adapter)
@@ -198,80 +188,80 @@ class _Training:
 
     def run(self) -> EarlyStop | None:
         """Train, with a checkpoint at the end, and return why it stopped early, if anything is wrong."""
-        runner = self._session.runner
+        runner = self.session.runner
         try:
             # A signal may have come while the simulator started, or in an evaluation.
-            while self._ranks.tell(self._next_order()) is Order.GO_ON:
+            while self.ranks.tell(self._next_order()) is Order.GO_ON:
                 self._pauses = False
-                self._screen.begin("train")
+                self.screen.begin("train")
                 self._phases.begin_iteration()
-                runner.train(self._session.resolved.max_iterations, self._on_iteration)
+                runner.train(self.session.resolved.max_iterations, self._on_iteration)
                 self._save_and_evaluate(runner.completed_iterations)
                 if not self._pauses:
                     break
             return self._stop
         finally:
-            self._screen.end_phase()
+            self.screen.end_phase()
 
     def evaluate(self) -> None:
         """Evaluate the policy that training ended with."""
-        settings = self._settings.eval
-        self._screen.begin("evaluate", f"evaluating over {settings.episodes} episodes with unseen seeds")
-        base = self._session.env.unwrapped
-        completed = self._session.runner.completed_iterations
+        settings = self.settings.eval
+        self.screen.begin("evaluate", f"evaluating over {settings.episodes} episodes with unseen seeds")
+        base = self.session.env.unwrapped
+        completed = self.session.runner.completed_iterations
         recorder = None
         if sees_pictures(base):
             # Of an earlier evaluation, one of the two may be there that this one has not.
-            _keep(self._record.folder, {"last": film_of_now(base, completed), "success": None, "failure": None})
+            _keep(self.record.folder, {"last": film_of_now(base, completed), "success": None, "failure": None})
             recorder = FilmRecorder(base, completed)
         result = evaluate(
-            self._session.env,
-            self._session.runner.act,
+            self.session.env,
+            self.session.runner.act,
             settings.episodes,
             settings.seed,
             stopped=self._is_stopped,
             recorder=recorder,
-            on_step=self._screen.advance,
+            on_step=self.screen.advance,
         )
         if result is None:
             return
         if recorder is not None:
-            _keep(self._record.folder, recorder.films)
-        self._record.note(evaluation=result, success=result.success_rate)
-        self._metric_log.evaluation(completed, result)
-        self._screen.end_phase()
-        self._screen.show(Evaluated(text=str(result), result=result.to_dict()))
+            _keep(self.record.folder, recorder.films)
+        self.record.note(evaluation=result, success=result.success_rate)
+        self.metric_log.evaluation(completed, result)
+        self.screen.end_phase()
+        self.screen.show(Evaluated(text=str(result), result=result.to_dict()))
 
     def _next_order(self) -> Order:
-        """Return what all ranks do now, where no evaluation is due."""
+        """Return the order for all ranks, where no evaluation is due."""
         if self._stop is not None:
             return Order.GIVE_UP
-        return Order.STOP if self._flag.received else Order.GO_ON
+        return Order.STOP if self.flag.received else Order.GO_ON
 
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Decision:
         self._phases.begin_iteration()
-        reports = self._ranks.gather((dict(metrics), guard_counts(self._session.env)))
+        reports = self.ranks.gather((dict(metrics), guard_counts(self.session.env)))
         metrics = combine_metrics([report for report, _ in reports])
         guard = {cause: sum(counts[cause] for _, counts in reports) for cause in reports[0][1]}
         self._log_iteration(completed, metrics, guard)
-        if completed == 1 and sees_pictures(self._session.env.unwrapped):
-            _keep(self._record.folder, {"first": film_of_now(self._session.env.unwrapped, completed)})
+        if completed == 1 and sees_pictures(self.session.env.unwrapped):
+            _keep(self.record.folder, {"first": film_of_now(self.session.env.unwrapped, completed)})
 
         order = self._decide(completed, metrics)
-        self._ranks.tell(order)
+        self.ranks.tell(order)
         return Decision.CONTINUE if order is Order.GO_ON else Decision.STOP
 
     def _log_iteration(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
         """Append the iteration to its file, and note for the next time that the record is written."""
-        env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
+        env_steps = completed * self.session.resolved.plan.samples_per_update * self.ranks.size
         wall_s = time.monotonic() - self._started
-        append_iteration(self._record.folder, completed, env_steps, wall_s, metrics)
-        self._metric_log.iteration(completed, metrics)
-        self._record.note(
+        append_iteration(self.record.folder, completed, env_steps, wall_s, metrics)
+        self.metric_log.iteration(completed, metrics)
+        self.record.note(
             completed_iterations=completed,
             env_steps=env_steps,
             wall_s=wall_s,
-            device_peak_bytes=self._heart.last.device_peak,
+            device_peak_bytes=self.heart.last.device_peak,
             peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
             guard={cause: count + self._guard_before.get(cause, 0) for cause, count in guard.items()},
@@ -283,11 +273,11 @@ class _Training:
         self._show(completed, metrics)
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         if warning := self._contacts.check():
-            self._screen.warn(f"warning: {warning}")
-        self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["Perf/total_fps"])
+            self.screen.warn(f"warning: {warning}")
+        self.heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["Perf/total_fps"])
 
-        if self._flag.received:
-            self._screen.say("stopping: writing a checkpoint")
+        if self.flag.received:
+            self.screen.say("stopping: writing a checkpoint")
             return Order.STOP
         self._stop = self._learner.check(metrics) or self._storm.check()
         if self._stop is not None:
@@ -301,20 +291,19 @@ class _Training:
         return Order.GO_ON if self._stop is None else Order.GIVE_UP
 
     def _evaluation_seconds(self, metrics: Mapping[str, float]) -> float:
-        """Return how long an evaluation of a checkpoint takes at most, as fast as the last rollout was [s]."""
-        env = self._session.env.unwrapped
-        rounds = math.ceil(self._settings.eval.best_episodes / env.num_envs)
-        step_s = metrics["collect_s"] / self._session.resolved.plan.horizon
+        """Return the longest time for an evaluation of a checkpoint, at the pace of the last rollout [s]."""
+        env = self.session.env.unwrapped
+        rounds = math.ceil(self.settings.eval.best_episodes / env.num_envs)
+        step_s = metrics["collect_s"] / self.session.resolved.plan.horizon
         return rounds * env.max_episode_length * step_s
 
     def _show(self, completed: int, metrics: Mapping[str, float]) -> None:
-        """Show the iteration."""
-        beat = self._heart.last
-        data = self._record.data
-        self._screen.show(
+        beat = self.heart.last
+        data = self.record.data
+        self.screen.show(
             Iteration(
                 iteration=completed,
-                max_iterations=self._session.resolved.max_iterations,
+                max_iterations=self.session.resolved.max_iterations,
                 eta_s=self._pace.seconds_left(completed),
                 metrics=finite(metrics),
                 memory=Memory(
@@ -339,36 +328,36 @@ class _Training:
             return
 
         start = time.monotonic()
-        self._screen.begin("evaluate")
+        self.screen.begin("evaluate")
         evaluation = evaluate_in_between(
-            self._session.env,
-            self._session.runner.act,
-            self._settings.eval.best_episodes,
-            self._settings.eval.best_seed,
+            self.session.env,
+            self.session.runner.act,
+            self.settings.eval.best_episodes,
+            self.settings.eval.best_seed,
             stopped=self._is_stopped,
         )
         self._storm.begin_window()
         if evaluation is not None:
             is_best = self._checkpoints.add_evaluation(evaluation, time.monotonic() - start)
-            self._metric_log.evaluation(completed, evaluation)
+            self.metric_log.evaluation(completed, evaluation)
             text = f"checkpoint {completed}: {evaluation}{', the best so far' if is_best else ''}"
-            self._screen.show(Evaluated(text=text, iteration=completed, result=evaluation.to_dict()))
+            self.screen.show(Evaluated(text=text, iteration=completed, result=evaluation.to_dict()))
 
     def _save(self, completed: int) -> None:
         try:
             self._checkpoints.write(completed)
         except NonFiniteError as error:
             # The checkpoint before it stays the latest one.
-            self._stop = diverged(self._settings, self._session.resolved.adapter, str(error))
+            self._stop = diverged(self.settings, self.session.resolved.adapter, str(error))
         self._saved_iteration = completed
 
     def _is_stopped(self) -> bool:
         """Tell an evaluation in every step whether to stop; a sign of life as well."""
-        self._heart.beat(phase="evaluate")
-        return bool(self._flag.received)
+        self.heart.beat(phase="evaluate")
+        return bool(self.flag.received)
 
 
 def _keep(folder: Path, films: Mapping[str, Film | None]) -> None:
-    """Write what the policy saw for the run's report; without it the run is no worse."""
+    """Write the policy's observations for the run's report; without it the run is no worse."""
     with contextlib.suppress(OSError):
         add_films(folder, films)

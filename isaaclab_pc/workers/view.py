@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.processes.child_process import SignalFlag
 from isaaclab_pc.run.jobs import ViewJob
 from isaaclab_pc.settings import RunSettings
@@ -23,30 +25,30 @@ from isaaclab_pc.viewer.arm_drive import ArmDrive, arm_drive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.picture_camera import add_picture_camera, default_view, read_pictures
 from isaaclab_pc.viewer.point_colors import color_ways
-from isaaclab_pc.viewer.scene_frame import SceneLayout
+from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, fault_text
+from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import guard_counts, open_env, open_session, record_faults
-from isaaclab_pc.workers.watch import Act, Watch
 
 if TYPE_CHECKING:
     from isaaclab_pc.viewer.mp4_recording import Mp4Recording
     from isaaclab_pc.viewer.rerun_recording import RerunRecording
     from isaaclab_pc.viewer.viser_page import ViserPage
 
-__all__ = ["view"]
+__all__ = ["Act", "Watch", "view"]
 
 _FILM = ".mp4"
 """Suffix of a recording that is a film."""
+_IDLE_S = 0.01
+"""Time between two looks at the requests [s]."""
+
+Act = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
+"""A policy, from the observations to actions (N, A)."""
 
 
 def view(job: ViewJob, folder: Path, screen: Screen) -> int:
-    """Show environments in a browser until the process is stopped, or record them.
-
-    Args:
-        job: Who acts, and where to show it.
-        folder: Where dumps of failures go.
-        screen: What the user sees.
+    """Show environments in a browser until the process is stopped, or record them; the folder is for dumps of faults.
 
     Raises:
         ConfigError: The settings do not fit, or the task cannot be shown.
@@ -62,18 +64,73 @@ def view(job: ViewJob, folder: Path, screen: Screen) -> int:
         return flag.exit_code
 
 
-@dataclass(frozen=True)
-class _Opened:
+@dataclass
+class Watch:
+    """Steps an environment as :class:`~isaaclab_pc.viewer.controls.Controls` say, and shows every frame."""
+
+    env: Any
+    """The gym environment, of a :class:`~isaaclab_pc.envs.PointCloudEnv`."""
+    act: Act
+    controls: Controls
+    recorder: Recorder | None = None
+    """Writes the last steps of environments that fail, for a replay."""
+
+    def __post_init__(self) -> None:
+        """Build a reader of the frames."""
+        self.reader = SceneReader(self.env.unwrapped)
+
+    def run(
+        self,
+        show: Callable[[SceneFrame], object],
+        seed: int,
+        steps: float = math.inf,
+        stopped: Callable[[], bool] = lambda: False,
+        idle: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Step until it is stopped."""
+        step_s = self.env.unwrapped.step_dt
+        with torch.no_grad():
+            observations, _ = self.env.reset(seed=seed)
+            self._hand_on(self.reader.after_reset(observations), show)
+            taken = 0
+            while taken < steps and not stopped():
+                if self.controls.take_reset():
+                    observations, _ = self.env.reset()
+                    self._hand_on(self.reader.after_reset(observations), show)
+                if not self.controls.take_step(step_s):
+                    idle()
+                    time.sleep(_IDLE_S)
+                    continue
+
+                actions = self.act(observations)
+                result = self.env.step(actions)
+                observations = result[0]
+                self._hand_on(self.reader.after_step(actions, result), show)
+                taken += 1
+
+    def _hand_on(self, frame: SceneFrame, show: Callable[[SceneFrame], object]) -> None:
+        if any(frame.faults):
+            self.controls.saw_fault(self._describe_faults(frame))
+        show(frame)
+
+    def _describe_faults(self, frame: SceneFrame) -> str:
+        """Return the faults of a frame, and how to replay the newest dump."""
+        text = "; ".join(f"env {env}: {fault_text(frame, env)}" for env, causes in enumerate(frame.faults) if causes)
+        if self.recorder is None:
+            return text
+        # Otherwise the file is written some steps later, and while the environment stands still there are none.
+        self.recorder.flush()
+        paths = self.recorder.paths
+        return f"{text}\n\n`{command_line('replay', f'dump={paths[-1]}')}`" if paths else text
+
+
+class _Opened(NamedTuple):
     """Running environments, and who acts in them."""
 
     watch: Watch
-    """Steps them."""
-
     actor: str
-    """Name of the policy."""
-
     drive: ArmDrive | None
-    """Actions of a person; None where somebody else acts."""
+    """Actions of a person; None where a policy acts."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +223,7 @@ class _Viewer:
                 drive = arm_drive(env.unwrapped) if actor == "keyboard" else None
                 act = _make_policy(env.unwrapped, actor, drive, settings.seed)
 
-            recorder = record_faults(env, settings, settings.physics.backend, self.folder / "dumps")
+            recorder = record_faults(env, settings, self.folder / "dumps")
             yield _Opened(Watch(env, act, controls, recorder), actor, drive)
 
     def _report_faults(self, watch: Watch) -> None:
@@ -207,7 +264,7 @@ def _make_policy(env: Any, name: str, drive: ArmDrive | None, seed: int) -> Act:
 
 
 def _resolve(settings: RunSettings, job: ViewJob) -> Resolved:
-    """Resolve the settings, and refuse what cannot be shown."""
+    """Resolve the settings, and refuse a task that cannot be shown."""
     import gymnasium as gym
     from gymnasium.envs.registration import load_env_creator
 

@@ -29,17 +29,13 @@ MIN_FAULTS = 4
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """Why a run stops before its end, and what to do."""
+    """Why a run stops before its end, and the next step."""
 
     status: str
     """Its name in ``run.json``."""
-
     code: ExitCode
-    """How the process ends."""
-
     message: str
-    """For people: what happened, and the next step."""
-
+    """For people."""
     physics: Mapping[str, float] | None = None
     """For a supervisor: fields of ``physics`` to go on with."""
 
@@ -54,11 +50,7 @@ class LearnerWatch:
         self._iterations_without_update = 0
 
     def check(self, metrics: Mapping[str, float]) -> EarlyStop | None:
-        """Check an iteration.
-
-        Returns:
-            Why to stop, or None.
-        """
+        """Check an iteration; return why to stop, or None."""
         skipped = metrics.get("Learner/skipped_updates", 0.0)
         all_skipped = skipped > 0 and skipped == metrics.get("Learner/updates")
         # Where a critic has stopped, the steps of its policy lead nowhere.
@@ -67,12 +59,12 @@ class LearnerWatch:
         if self._iterations_without_update < PATIENCE:
             return None
 
-        whose = "of" if all_skipped else "of one of its optimizers in"
-        what = f"all updates {whose} {PATIENCE} iterations in a row were skipped"
-        return diverged(self._settings, self._adapter, what)
+        where = "of" if all_skipped else "of one of its optimizers in"
+        reason = f"all updates {where} {PATIENCE} iterations in a row were skipped"
+        return diverged(self._settings, self._adapter, reason)
 
 
-def diverged(settings: RunSettings, adapter: Adapter, what: str) -> EarlyStop:
+def diverged(settings: RunSettings, adapter: Adapter, reason: str) -> EarlyStop:
     """Return the stop of a learner that cannot go on."""
     if settings.guard.mode == "disabled":
         advice = "train with guard.mode=quarantine, which keeps the values of bad environments from the learner"
@@ -81,7 +73,7 @@ def diverged(settings: RunSettings, adapter: Adapter, what: str) -> EarlyStop:
     return EarlyStop(
         "failed",
         ExitCode.DIVERGED,
-        f"the learner's loss, gradient or weights are not finite: {what}. The last checkpoint holds the weights from "
+        f"the learner's loss, gradient or weights are not finite: {reason}. The last checkpoint holds the weights from "
         f"before. Next: {advice}.",
     )
 
@@ -90,15 +82,7 @@ class StormWatch:
     """Counts the environments that the guard found bad within a window."""
 
     def __init__(self, env: Any, resolved: Resolved, settings: RunSettings, folder: Path) -> None:
-        """Start a window.
-
-        Args:
-            env: The gym environment; one without a guard has no storms.
-            resolved: What it was made from.
-            settings: The run's settings. ``guard.storm`` is the largest share of the environments that may fail; None
-                for any.
-            folder: The run's folder, for the advice.
-        """
+        """Start a window; an environment without a guard has no storms."""
         guard = getattr(env.unwrapped, "guard", None)
         share = settings.guard.storm
         # A value that was replaced ended no episode.
@@ -117,11 +101,7 @@ class StormWatch:
             self._before = self._guard.env_counts.clone()
 
     def check(self) -> EarlyStop | None:
-        """Count after an iteration; at the end of a window this waits for the device.
-
-        Returns:
-            Why to stop, or None.
-        """
+        """Count after an iteration; at the end of a window, which waits for the device, return why to stop, or None."""
         self._steps += self._resolved.plan.horizon
         if self._guard is None or self._steps < WINDOW_STEPS:
             return None
@@ -136,10 +116,11 @@ class StormWatch:
 
         if not is_enough or failed <= self._share * len(faults):
             return None
-        what = f"{failed} of {len(faults)} environments failed within {steps} steps (guard.storm={self._share:g})"
-        return self._stop(what)
+        return self._stop(
+            f"{failed} of {len(faults)} environments failed within {steps} steps (guard.storm={self._share:g})"
+        )
 
-    def _stop(self, what: str) -> EarlyStop:
+    def _stop(self, reason: str) -> EarlyStop:
         from isaaclab_pc.envs import PointCloudEnvCfg
 
         resolved = self._resolved
@@ -157,4 +138,4 @@ class StormWatch:
                 "set a smaller step (env.sim.dt and env.decimation), or tighten the velocity and force limits of the "
                 "task's assets."
             )
-        return EarlyStop("storm", ExitCode.STORM, f"storm: {what}. Next: {advice}", physics)
+        return EarlyStop("storm", ExitCode.STORM, f"storm: {reason}. Next: {advice}", physics)

@@ -20,7 +20,7 @@ from isaaclab_pc.viewer.point_colors import colors_by_height
 from isaaclab_pc.viewer.scene_pictures import PictureView
 from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.evaluation import evaluate
-from isaaclab_pc.workers.watch import Watch
+from isaaclab_pc.workers.view import Watch
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 

@@ -64,18 +64,6 @@ def test_a_config_that_is_refused_leaves_nothing(workshop: Workshop) -> None:
     assert workshop.left_over == []
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("raise MemoryError", r"^num_envs=512: no size fits, .*, end other programs, or give a smaller num_envs\. "),
-        (OVERFLOWS, r"^num_envs=512: .* To go on, raise physics\.contacts, of which .*, or give a smaller num_envs\. "),
-    ],
-)
-def test_where_one_size_is_asked_for_the_message_is_of_that_one(workshop: Workshop, code: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        workshop.fit(code, min=512, max=512, granule=512)
-
-
 def test_a_size_is_tried_again_with_overrides_that_stay_and_are_part_of_the_answer(workshop: Workshop) -> None:
     workshop.retry = double_the_room
     result = workshop.fit(OVERFLOWS, objective="memory", min=32, max=64)
@@ -203,11 +191,8 @@ def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(work
     with pytest.raises(ConfigError) as caught:
         workshop.fit("time.sleep(60)")
     assert workshop.tried == [256]
-    assert str(caught.value) == (
-        "num_envs=auto: no environment was built in 15 min, so nothing is known of what fits. If kernels were being "
-        "compiled, run the command again: those that are done are kept. Otherwise read its output: "
-        f"{workshop.trials[0].log}"
-    )
+    assert str(caught.value).startswith("num_envs=auto: no environment was built in 15 min")
+    assert workshop.trials[0].log in str(caught.value)
 
 
 def test_builds_that_run_out_of_memory_share_the_time_for_the_first_build(workshop: Workshop) -> None:
@@ -226,39 +211,24 @@ def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop)
     )
 
 
+FULL = "raise MemoryError"
+
+
 @pytest.mark.parametrize(
     ("code", "settings", "tried", "advice"),
     [
-        (
-            "raise MemoryError",
-            {"max": 32},
-            {32, 16, 8, 4, 2, 1},
-            r"even num_envs=1: .* raise scaling\.budget \(now automatic\)",
-        ),
-        (
-            "raise MemoryError",
-            {"min": 16},
-            {256, 128, 64, 32, 16},
-            r"even num_envs=16: .*, lower scaling\.min \(now 16\), or set",
-        ),
-        (
-            "raise MemoryError",
-            {"max_trials": 2},
-            {256, 128},
-            r"down to num_envs=128: .* raise scaling\.max_trials \(now 2\)",
-        ),
+        (FULL, {"max": 32}, {32, 16, 8, 4, 2, 1}, r"even num_envs=1: .* scaling\.budget \(now automatic\)"),
+        (FULL, {"min": 16}, {256, 128, 64, 32, 16}, r"even num_envs=16: .* scaling\.min \(now 16\)"),
+        (FULL, {"min": 512, "max": 512, "granule": 512}, {512}, r"^num_envs=512: .* give a smaller num_envs\. "),
+        (OVERFLOWS, {"min": 512, "max": 512, "granule": 512}, {512}, r"raise physics\.contacts"),
+        (FULL, {"max_trials": 2}, {256, 128}, r"down to num_envs=128: .* scaling\.max_trials \(now 2\)"),
         (
             MEMORY_HUNGRY + ";time.sleep(9)",
             {"budget": "9MiB", "min": 32, "max": 64},
             {64, 32},
             r"raise scaling\.budget \(now 9MiB\)",
         ),
-        (
-            TRAINS + "time.sleep(60)",
-            {"max_seconds": 0.5},
-            {256},
-            r"says nothing .* raise scaling\.max_seconds \(now 0\.5\), or set",
-        ),
+        (TRAINS + "time.sleep(60)", {"max_seconds": 0.5}, {256}, r"scaling\.max_seconds \(now 0\.5\), or set"),
         ("import signal; os.kill(os.getpid(), signal.SIGSEGV)", {"max": 1}, {1}, "SIGSEGV.*read its output"),
     ],
 )
@@ -269,15 +239,10 @@ def test_when_nothing_fits_the_message_names_what_to_change(
     with pytest.raises(ConfigError, match=advice) as caught:
         workshop.fit(code, **settings)
     assert set(workshop.tried) == tried
-    assert ("scaling.min" in str(caught.value)) == ("min" in settings)
+    assert ("scaling.min" in str(caught.value)) == ("min" in settings and settings["min"] != settings.get("max"))
     needs = "needs more than 9.0 MiB of host memory for its first 32 environments" in str(caught.value)
     assert needs == (settings.get("budget") == "9MiB")
     assert Path(workshop.trials[0].log).exists()
-
-
-def test_memory_for_one_environment_is_named_as_such(workshop: Workshop) -> None:
-    with pytest.raises(ConfigError, match=r"The task needs more than 3\.0 MiB of host memory for one environment\."):
-        workshop.fit("time.sleep(9)", budget="3MiB", max=1)
 
 
 def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop) -> None:

@@ -179,15 +179,6 @@ json.dump({"num_envs": n, "outcome": "fits", "frames_per_second": 7, "configurat
     assert workshop.fit(code, max=32, cache="ignore").answer is None
 
 
-def test_cache_that_cannot_be_written_costs_a_warning_and_no_more(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (workshop.folder / "file").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(workshop.folder / "file"))
-    assert workshop.fit("fits(100)").num_envs == 32
-    assert "warning: profile cache" in capsys.readouterr().err
-
-
 PROFILE = Profile(32, 1.0, 10, None, StopReason.COMPLETE, (Trial(32, Outcome.FITS), Trial(64, Outcome.OOM)))
 
 

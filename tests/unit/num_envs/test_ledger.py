@@ -3,8 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.num_envs.earlier_trials import TRIALS_NAME, EarlierTrials, TrialsFile, find_earlier_trials
-from isaaclab_pc.num_envs.ledger import KINDS, measured_ledger, planned_ledger
+from isaaclab_pc.num_envs.ledger import (
+    KINDS,
+    TRIALS_NAME,
+    EarlierTrials,
+    TrialsFile,
+    find_earlier_trials,
+    measured_ledger,
+    planned_ledger,
+)
 from isaaclab_pc.num_envs.trial import MemoryReport, Outcome, Trial
 
 MIB = 2**20

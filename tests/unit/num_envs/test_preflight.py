@@ -62,16 +62,15 @@ def installed(monkeypatch: pytest.MonkeyPatch):
 
 
 def check(cfg: Any, machine: Machine = MACHINE) -> list[Finding]:
-    """Run the checks; every message must name its setting."""
-    findings = preflight.preflight(cfg, machine)
-    for finding in findings:
-        assert finding.setting in str(finding)
-    return findings
+    return preflight.preflight(cfg, machine)
 
 
-def only(cfg: Any, machine: Machine = MACHINE) -> Finding:
+def only(cfg: Any, severity: str, setting: str, machine: Machine = MACHINE) -> str:
+    """Return the message of the only finding, which has this severity and names this setting."""
     (finding,) = check(cfg, machine)
-    return finding
+    assert finding.severity == severity
+    assert setting in str(finding)
+    return str(finding)
 
 
 def test_a_usual_run_is_fine() -> None:
@@ -89,17 +88,15 @@ def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, m
     installed(module)
     assert check(cfg) == []
     installed()
-    finding = only(cfg)
-    assert (finding.severity, finding.setting) == ("error", "env.scene.camera.renderer_cfg")
-    assert not finding.sized
-    assert f"needs {module}: " in str(finding)
+    assert f"needs {module}: " in only(cfg, "error", "env.scene.camera.renderer_cfg")
+    assert not check(cfg)[0].sized
 
 
 def test_the_camera_of_isaac_labs_direct_tasks_is_beside_the_scene_and_renders_with_rtx_by_default(installed) -> None:
     cfg = reach_cfg()
     cfg.tiled_camera = CameraCfg(prim_path="/World/Camera", spawn=None, width=8, height=8)
     installed()
-    assert only(cfg).setting == "env.tiled_camera.renderer_cfg"
+    only(cfg, "error", "env.tiled_camera.renderer_cfg")
 
 
 @pytest.mark.parametrize(
@@ -117,8 +114,9 @@ def test_rtx_keeps_so_many_environments_apart(installed, renderer: Any, num_envs
     installed(*INSTALLED)
     cfg = reach_cfg(num_envs)
     cfg.scene.camera.renderer_cfg = renderer
-    found = [(finding.severity, finding.setting, finding.sized) for finding in check(cfg)]
-    assert found == ([] if severity is None else [(severity, "num_envs", severity == "error")])
+    found = [(finding.severity, finding.sized) for finding in check(cfg)]
+    assert found == ([] if severity is None else [(severity, severity == "error")])
+    assert all(f"num_envs={num_envs}: " in str(finding) for finding in check(cfg))
 
 
 def test_an_environment_has_one_partition_for_all_of_its_cameras(installed) -> None:
@@ -136,7 +134,7 @@ def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> No
     cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
     assert preflight.preflight(cfg, MACHINE, ["viser", "newton_gl"]) == []
     (finding,) = preflight.preflight(cfg, MACHINE, ["viser", "kit"])
-    assert (finding.severity, finding.setting) == ("warning", "visualizer")
+    assert finding.severity == "warning"
     assert "env.scene.camera" in str(finding)
     assert check_run(cfg, MACHINE, trial=False, visualizers=["kit"]) == [str(finding)]
 
@@ -146,9 +144,8 @@ def test_images_must_fit_into_one_warp_array() -> None:
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
     assert check(cfg, machine=HUGE) == []
     cfg.scene.camera.height = 256
-    finding = only(cfg, machine=HUGE)
-    assert (finding.severity, finding.setting, finding.sized) == ("error", "num_envs", True)
-    assert "num_envs=32767" in str(finding)
+    only(cfg, "error", "num_envs=32767", HUGE)
+    assert check(cfg, HUGE)[0].sized
 
 
 @pytest.mark.parametrize(
@@ -170,13 +167,6 @@ def test_what_environments_and_images_take_at_least_must_be_free(fields: dict, n
         assert f"Use at most num_envs={num_envs - 1}" in str(found[0])
 
 
-def test_large_images_of_few_environments_are_refused_too() -> None:
-    cfg = reach_cfg(64)
-    cfg.scene.camera.width = 8192
-    cfg.scene.camera.height = 8192
-    assert any("take 32.0 GiB at least" in str(finding) for finding in check(cfg))
-
-
 def test_the_ceiling_is_warps_own() -> None:
     def flat(size: int) -> Any:
         return wp.array(ptr=8, dtype=wp.float32, shape=(size,), device="cpu", copy=False)
@@ -191,7 +181,7 @@ def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(ins
     assert check(cfg, machine=HUGE) == []
     cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
     installed()
-    assert only(cfg, machine=HUGE).setting == "env.scene.camera.renderer_cfg"
+    only(cfg, "error", "env.scene.camera.renderer_cfg", HUGE)
 
 
 # PhysX
@@ -201,9 +191,7 @@ def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(ins
 def test_physx_on_a_gpu_needs_room_for_contacts(physics: Any) -> None:
     cfg = reach_cfg(8192, "cuda:0")
     cfg.sim.physics = physics()
-    finding = only(cfg)
-    assert (finding.severity, finding.setting) == ("warning", "env.sim.physics.gpu_max_rigid_patch_count")
-    assert "gpu_max_rigid_patch_count=327680" in str(finding)
+    only(cfg, "warning", "env.sim.physics.gpu_max_rigid_patch_count=327680")
     cfg.sim.physics.gpu_max_rigid_patch_count = 327_680
     assert check(cfg) == []
 
@@ -212,9 +200,7 @@ def test_physx_on_a_gpu_needs_room_for_contacts(physics: Any) -> None:
     ("physics", "num_envs", "device"),
     [(PhysxCfg, 4096, "cuda:0"), (OvPhysxCfg, 8192, "cpu"), (NewtonCfg, 8192, "cuda:0")],
 )
-def test_few_environments_the_cpu_and_newton_have_no_patch_buffer_to_fill(
-    physics: Any, num_envs: int, device: str
-) -> None:
+def test_few_environments_and_other_physics_fill_no_patch_buffer(physics: Any, num_envs: int, device: str) -> None:
     cfg = reach_cfg(num_envs, device)
     cfg.sim.physics = physics()
     assert check(cfg) == []
@@ -233,9 +219,7 @@ def mesh_asset(faces: int, props: Any) -> AssetBaseCfg:
 def test_detailed_colliders_give_a_warning(props: Any) -> None:
     cfg = reach_cfg()
     cfg.scene.part = mesh_asset(10_001, props)
-    finding = only(cfg)
-    assert (finding.severity, finding.setting) == ("warning", "env.scene.part.spawn.mesh_collision_props")
-    assert "10001 triangles" in str(finding)
+    assert "10001 triangles" in only(cfg, "warning", "env.scene.part.spawn.mesh_collision_props")
 
 
 def test_hulls_small_meshes_and_meshes_without_collisions_do_not() -> None:
@@ -255,7 +239,7 @@ def test_a_mesh_file_is_counted_and_one_that_is_elsewhere_is_not(tmp_path) -> No
     cfg = reach_cfg()
     cfg.scene.part = mesh_asset(0, None)
     cfg.scene.part.spawn.mesh = str(file)
-    assert f"{2 * 71 * 71} triangles" in str(only(cfg))
+    only(cfg, "warning", f"{2 * 71 * 71} triangles")
     cfg.scene.part.spawn.mesh = "https://example.invalid/mesh.obj"
     assert check(cfg) == []
 
@@ -284,9 +268,7 @@ def test_the_colliders_of_a_usd_file_are_counted(tmp_path, installed) -> None:
     apply(prims["mesh"]).GetPrim()
     UsdGeom.Mesh(prims["mesh"]).GetFaceVertexCountsAttr().Set([4] * 5001)
     stage.Save()
-    finding = only(cfg)
-    assert (finding.severity, finding.setting) == ("warning", "env.scene.part.spawn.usd_path")
-    assert "10002 triangles" in str(finding)
+    assert "10002 triangles" in only(cfg, "warning", "env.scene.part.spawn.usd_path")
 
 
 def test_colliders_made_of_visual_meshes_give_a_warning() -> None:
@@ -295,7 +277,7 @@ def test_colliders_made_of_visual_meshes_give_a_warning() -> None:
     cfg.scene.part = AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
     assert check(cfg) == []
     cfg.scene.part.spawn.collision_from_visuals = True
-    assert only(cfg).setting == "env.scene.part.spawn.collision_from_visuals"
+    only(cfg, "warning", "env.scene.part.spawn.collision_from_visuals")
 
 
 # Threads
@@ -303,9 +285,7 @@ def test_colliders_made_of_visual_meshes_give_a_warning() -> None:
 
 def test_more_threads_than_cores_give_a_warning() -> None:
     assert check(reach_cfg(), machine=Machine(16 << 30, 4, 4)) == []
-    finding = only(reach_cfg(), machine=Machine(16 << 30, 32, 4))
-    assert (finding.severity, finding.setting) == ("warning", "OMP_NUM_THREADS")
-    assert "OMP_NUM_THREADS=4" in str(finding)
+    only(reach_cfg(), "warning", "OMP_NUM_THREADS=4", Machine(16 << 30, 32, 4))
 
 
 # What becomes of findings
@@ -393,6 +373,4 @@ def test_the_machine_is_seen_as_it_is() -> None:
     assert machine.free_bytes > 1 << 20
     assert machine.cores >= 1
     assert machine.threads >= 1
-    assert check(reach_cfg(), machine) == [
-        finding for finding in check(reach_cfg(), machine=machine) if finding.setting == "OMP_NUM_THREADS"
-    ]
+    assert all("OMP_NUM_THREADS" in str(finding) for finding in check(reach_cfg(), machine))

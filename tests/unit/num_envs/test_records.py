@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.learners.common.batch import BatchPlan
-from isaaclab_pc.num_envs.earlier_trials import TrialsFile
+from isaaclab_pc.num_envs.ledger import TrialsFile
 from isaaclab_pc.num_envs.preflight import Plan
 from isaaclab_pc.num_envs.profile import Answer, Doubt, Profile
 from isaaclab_pc.num_envs.search import StopReason

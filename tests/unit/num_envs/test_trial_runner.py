@@ -181,6 +181,7 @@ def test_child_that_passes_the_budget_is_ended_soon_after(run: Callable[..., Tri
         ("bytearray(1 << 60)", Outcome.OOM, "MemoryError"),
         ("raise ValueError('K is larger than H*W')", Outcome.ERROR, "ValueError: K is larger than H*W"),
         ("os._exit(3)", Outcome.ERROR, "exit code 3"),
+        ("print('Contact buffer overflow detected, please'); sys.exit(1)", Outcome.ERROR, "exit code 1"),
         ("os._exit(0)", Outcome.ERROR, "without writing a result"),
         ("open(sys.argv[1], 'w').write('garbage')", Outcome.ERROR, "result cannot be read"),
         ("fits(num_envs=65)", Outcome.ERROR, "num_envs=65"),
@@ -226,11 +227,6 @@ with open(os.path.splitext(sys.argv[1])[0] + ".phase", "w") as file:
 os.kill(os.getpid(), signal.SIGKILL)
 """)
     assert (trial.outcome, trial.progress) == (Outcome.OOM, progress)
-
-
-def test_a_child_that_crashed_is_no_overflow_though_contacts_were_dropped(run: Callable[..., Trial]) -> None:
-    trial = run("print('Contact buffer overflow detected, please increase its size in the scene desc!'); sys.exit(1)")
-    assert trial.outcome is Outcome.ERROR
 
 
 def test_child_that_has_written_its_trial_is_ended_at_once(run: Callable[..., Trial], tmp_path: Path) -> None:

@@ -29,6 +29,11 @@ class Saver:
         os.utime(path, (len(self.extras), len(self.extras)))
 
 
+@pytest.fixture
+def keeper(record):
+    return CheckpointKeeper(record, Saver(), 60.0, 0.05)
+
+
 def names(record):
     return sorted(path.name for path in (record.folder / "checkpoints").iterdir())
 
@@ -60,8 +65,7 @@ def evaluation(rate: float, mean_return: float | None = 0.0) -> Evaluation:
     )
 
 
-def test_the_last_few_and_the_best_are_kept(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_the_last_few_and_the_best_are_kept(keeper, record):
     for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, None), (60, 0.4)]:
         keeper.write(iteration)
         if rate is not None:
@@ -75,8 +79,7 @@ def test_the_last_few_and_the_best_are_kept(record):
     assert written.data.completed_iterations == 60
 
 
-def test_training_success_does_not_choose_the_best(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_training_success_does_not_choose_the_best(keeper, record):
     keeper.add_success_rate(0.1)
     keeper.write(1)
     keeper.add_evaluation(evaluation(0.9), 5.0)
@@ -86,8 +89,7 @@ def test_training_success_does_not_choose_the_best(record):
     assert record.data.checkpoints.best.iteration == 1
 
 
-def test_a_resumed_run_keeps_its_best(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_a_resumed_run_keeps_its_best(keeper, record):
     keeper.write(1)
     keeper.add_evaluation(evaluation(0.9), 5.0)
     resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver(), 60.0, 0.05)
@@ -98,8 +100,7 @@ def test_a_resumed_run_keeps_its_best(record):
     assert (data.checkpoints.best.iteration, data.checkpoints.latest.iteration) == (1, 2)
 
 
-def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(keeper, record):
     for rate in (1.0, 0.0, float("nan")):
         keeper.add_success_rate(rate)
     keeper.write(3)
@@ -109,8 +110,7 @@ def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
     assert record.data.checkpoints.latest.success_rate == 0.75
 
 
-def test_the_newest_is_the_best_until_one_is_evaluated(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_the_newest_is_the_best_until_one_is_evaluated(keeper, record):
     for iteration in (1, 2):
         keeper.write(iteration)
         assert not keeper.has_evaluated_best()
@@ -129,16 +129,16 @@ def test_the_newest_is_the_best_until_one_is_evaluated(record):
         ((0.5, 2.0), (0.6, 1.0), 2),
     ],
 )
-def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_checkpoint(record, first, second, best):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_checkpoint(
+    keeper, record, first, second, best
+):
     for iteration, (rate, mean_return) in ((1, first), (2, second)):
         keeper.write(iteration)
         keeper.add_evaluation(evaluation(rate, mean_return), 5.0)
     assert record.data.checkpoints.best.iteration == best
 
 
-def test_a_task_that_knows_no_success_keeps_the_highest_return(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_a_task_that_knows_no_success_keeps_the_highest_return(keeper, record):
     for iteration, mean_return in ((1, 5.0), (2, None), (3, 4.0)):
         keeper.write(iteration)
         keeper.add_evaluation(replace(evaluation(0.0, mean_return), success=None, success_once=None), 5.0)
@@ -169,8 +169,7 @@ def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
     assert record.checkpoint("latest") == record.folder / "checkpoints" / "model_50.pt"
 
 
-def test_a_best_checkpoint_that_is_written_anew_is_another_one(record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def test_a_best_checkpoint_that_is_written_anew_is_another_one(keeper, record):
     for iteration, rate in ((50, 0.5), (60, 0.9)):
         keeper.write(iteration)
         keeper.add_evaluation(evaluation(rate), 1.0)

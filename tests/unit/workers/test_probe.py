@@ -20,8 +20,9 @@ from tests.unit.workers.fake_session import METRICS, SETTINGS, USAGE, FakeRunner
 
 
 @pytest.fixture
-def job(tmp_path):
-    """Make the job of trying a size."""
+def job(tmp_path, monkeypatch):
+    """Make the job of trying a size, as briefly as it may."""
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
 
     def make(size, **changes):
         return ProbeJob(compose(SETTINGS).with_values(changes), size, tmp_path / "trial.json")
@@ -29,8 +30,7 @@ def job(tmp_path):
     return make
 
 
-def test_a_probe_measures_training_without_the_first_iteration(job, fake_session, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+def test_a_probe_measures_training_without_the_first_iteration(job, fake_session, tmp_path):
     session = fake_session()
     assert probe.probe(job(16)) == 0
     trial = Trial.read(tmp_path / "trial.json")
@@ -60,19 +60,17 @@ def test_a_probe_measures_training_without_the_first_iteration(job, fake_session
 def test_a_search_on_a_gpu_tries_no_more_than_an_update_of_the_agent_has_samples_for(
     job, fake_session, tmp_path, monkeypatch, given, num_envs, outcome, most_envs
 ):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     # The probe itself runs on the CPU.
     monkeypatch.setattr(SearchSettings, "on_gpu", True)
     fake_session()
     assert probe.probe(job(num_envs, device="cpu", **given)) == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.num_envs, trial.outcome, trial.most_envs) == (num_envs, outcome, most_envs)
-    refused = f"more than {most_envs} learn from more samples at once than the agent asks for"
+    refused = f"more than {most_envs} would exceed the agent's samples_per_update"
     assert trial.detail == (refused if outcome is Outcome.TOO_MANY else "")
 
 
-def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path):
     phases = []
 
     def during(completed):
@@ -102,7 +100,6 @@ def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path, mo
 def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
     job, fake_session, tmp_path, monkeypatch, usage, faults, loss, outcome, detail
 ):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     monkeypatch.setitem(METRICS, "loss/value", loss)
     session = fake_session()
     session.env.guard.counts = {"state": torch.tensor(faults)}
@@ -143,15 +140,13 @@ def test_where_memory_alone_counts_the_first_iteration_is_enough(seconds, iterat
     ("given", "iterations"),
     [({}, 2), ({"num_envs": "auto", "scaling.objective": "memory"}, 1), ({"scaling.objective": "memory"}, 2)],
 )
-def test_a_search_for_memory_alone_trains_as_briefly_as_it_may(job, fake_session, monkeypatch, given, iterations):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+def test_a_search_for_memory_alone_trains_as_briefly_as_it_may(job, fake_session, given, iterations):
     session = fake_session()
     assert probe.probe(job(16, device="cpu", **given)) == 0
     assert session.runner.completed_iterations == iterations
 
 
 def test_the_least_times_count(job, fake_session, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     seconds = [{"collect_s": 3.24, "learn_s": 1.3}, {"collect_s": 2.06, "learn_s": 5.12}]
     monkeypatch.setattr(probe, "_measure", lambda runner, briefly: seconds)
     session = fake_session()
@@ -162,8 +157,7 @@ def test_the_least_times_count(job, fake_session, tmp_path, monkeypatch):
     assert trial.frames_per_second == 256 / (2.06 + 1.3)
 
 
-def test_minibatches_of_a_recurrent_policy_are_told_with_their_steps(job, fake_session, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+def test_minibatches_of_a_recurrent_policy_are_told_with_their_steps(job, fake_session, tmp_path):
     fake_session()
     assert probe.probe(job(16, recurrent="gru")) == 0
     assert Trial.read(tmp_path / "trial.json").minibatch == (64, 64)

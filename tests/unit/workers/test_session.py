@@ -79,8 +79,15 @@ def simulation(monkeypatch):
         yield SimpleNamespace(unwrapped=SimpleNamespace(single_observation_space=None))
 
     adapter = SimpleNamespace(make=lambda *_: None)
-    config = {"env_cfg": {}, "agent_cfg": {}, "plan": "a plan", "device": "cpu", "visualizers": (), "replay_samples": 0}
-    resolved = SimpleNamespace(**config, overrides=(), adapter=adapter)
+    config = {
+        "env_cfg": {},
+        "agent_cfg": {},
+        "plan": "a plan",
+        "replay_samples": 0,
+        "overrides": (),
+        "adapter": adapter,
+    }
+    resolved = SimpleNamespace(**config)
     monkeypatch.setattr(sessions, "resolve", lambda *_: resolved)
     monkeypatch.setattr(sessions, "open_env", open_nothing)
 
@@ -90,7 +97,7 @@ def test_only_who_learns_needs_memory_for_samples(simulation, monkeypatch, tmp_p
     checked = []
     monkeypatch.setattr(sessions, "check_run", lambda cfg, machine, **_: [])
     monkeypatch.setattr(sessions, "check_samples", lambda space, plan, *_, **__: checked.append(plan) or [])
-    with open_session(RunSettings(), 4, "x", tmp_path, **given):
+    with open_session(RunSettings(device="cpu"), 4, "x", tmp_path, **given):
         assert checked == plans
 
 

@@ -199,14 +199,6 @@ def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(train, fake_sessio
     assert session.env.seeds == [1000]
 
 
-@pytest.mark.usefixtures("saves_always")
-def test_an_evaluation_that_would_take_long_is_not_made(run, train, fake_session):
-    session = fake_session()
-    assert train() == 0
-    assert session.env.seeds == [1000]
-    assert record(run).checkpoints.best.iteration == 5
-
-
 @pytest.mark.usefixtures("always_due")
 def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkpoint(
     run, train, fake_session, monkeypatch
@@ -306,12 +298,6 @@ def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, train, fake_
     assert f"scripts/train.py resume={run} physics.dt=0.008333333333333333 physics.decimation=4\n" in (train.output)
     assert data.evaluation is None
     assert session.env.closed
-
-
-def test_storms_are_ridden_out_where_the_user_says_so(run, train, fake_session):
-    session = fake_session(lambda completed: session.env.guard.env_counts.add_(1))
-    assert train("guard.storm=null") == 0
-    assert record(run).status == "completed"
 
 
 def test_a_learner_without_updates_stops_with_the_weights_from_before(run, train, fake_session, monkeypatch):
