@@ -75,8 +75,7 @@ class FaultError(RuntimeError):
             task: Name of the task.
             env_ids: Environments with the fault.
             causes: Names of what was found in them.
-            tensor: What was being checked: ``actions``, ``reward``, an observation group, or the name of an asset or
-                camera.
+            tensor: ``actions``, ``reward``, an observation group, an asset or a camera.
             step: Steps since the environment was made.
             dump: File with the history of these environments, if one was written.
         """
