@@ -9,12 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import torch
-
 from isaaclab_pc.faults.dump import FaultDump
-from isaaclab_pc.faults.replay_history import History
-from isaaclab_pc.faults.replay_readings import StateReader
 from isaaclab_pc.faults.replay_result import Fault, Reading, ReplayResult
+from isaaclab_pc.faults.replay_state import History, StateReader
 from isaaclab_pc.run.jobs import ReplayJob
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
@@ -72,6 +69,10 @@ def _physics_steps(
     # Every call of env.sim.step is one physics step, also where the backend would run all of an action's in one.
     env.sim.physics_manager.set_decimation(1)
     reader = StateReader(env)
+    # What Isaac Lab's own steps do up to the end of physics: they offer no way to look between physics steps.
+    manager = getattr(env, "action_manager", None)
+    process_action = env._pre_physics_step if manager is None else manager.process_action
+    apply_action = env._apply_action if manager is None else manager.apply_action
 
     for step in range(history.num_steps):
         if step > 0:
@@ -82,29 +83,14 @@ def _physics_steps(
 
         action = history.actions[step : step + 1]
         yield step, 0, reader.read_action(action)
-        _begin_step(env, action)
+        process_action(action)
         for substep in range(1, env.cfg.decimation + 1):
+            apply_action()
             _run_physics_step(env)
             yield step, substep, reader.read_state()
 
 
-# What Isaac Lab's DirectRLEnv.step and ManagerBasedRLEnv.step do up to the end of physics. A direct environment offers
-# no public way to look between its physics steps.
-
-
-def _begin_step(env: Any, action: torch.Tensor) -> None:
-    if hasattr(env, "action_manager"):
-        env.action_manager.process_action(action)
-    else:
-        env._pre_physics_step(action)
-
-
 def _run_physics_step(env: Any) -> None:
-    if hasattr(env, "action_manager"):
-        env.action_manager.apply_action()
-    else:
-        env._apply_action()
-
     env.scene.write_data_to_sim()
     env.sim.step(render=False)
     if env.sim.is_rendering:
@@ -138,11 +124,8 @@ def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: S
 def replay_dump(job: ReplayJob) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
-    With the recorded physics every step begins in its recorded state, so that a fault is found in the physics step in
-    which it arises, whatever caused it. Other physics would leave the recording: the first state alone is restored.
-
-    Args:
-        job: The dump, the environment, and where the result goes.
+    With the recorded physics every step begins in its recorded state, which finds a fault in the physics step in which
+    it arises. Other physics would leave the recording: the first state alone is restored.
 
     Raises:
         ConfigError: The dump does not fit the task.
@@ -176,12 +159,7 @@ def replay_dump(job: ReplayJob) -> int:
 
 
 def make_look(env: Any, fault: Fault | None) -> Look:
-    """Return what shows a physics step to a person, in real time at most, with what was found.
-
-    Args:
-        env: The unwrapped environment; without a page of ours, Isaac Lab's visualizers show the scene alone.
-        fault: What the replay found; None: nothing.
-    """
+    """Return what shows a physics step with the found fault, in real time at most; without a page it only waits."""
     worst = fault.offenders[0] if fault is not None else None
     page = getattr(env, "live_view", None)
 
