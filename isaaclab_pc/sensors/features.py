@@ -41,6 +41,11 @@ def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Ten
     return result
 
 
+def labels_at(labels: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
+    """Return the semantic ids of images (N, H, W), one per camera, at the pixels of a cloud, shape (N, K), int32."""
+    return at_pixels([image[..., None] for image in labels], pixels)[..., 0]
+
+
 def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> torch.Tensor:
     """Tell which camera saw each pixel of a cloud, shape (N, K), int64."""
     ends = tuple(accumulate(height * width for height, width in image_sizes))
@@ -56,8 +61,8 @@ def estimate_normals(
 ) -> torch.Tensor:
     """Estimate surface normals at the pixels of a cloud from the depth of their neighbours.
 
-    Each normal is the cross product of the differences to one horizontal and one vertical neighbour: of the two
-    sides, the one that is closer in depth, so that edges do not blend surfaces.
+    Each is the cross product of the differences to one horizontal and one vertical neighbour: the side closer in
+    depth, so that edges do not blend surfaces.
 
     Args:
         depths: One depth image per camera [m], each (N, H, W), float32.
@@ -67,8 +72,7 @@ def estimate_normals(
         centers: As for :meth:`DepthToCloud.__call__`.
 
     Returns:
-        Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
-        valid neighbour.
+        Unit normals on the camera's side, shape (N, K, 3); towards the camera where a pixel has no valid neighbour.
     """
     num_envs, num_points = pixels.shape
     normals = torch.empty(num_envs, num_points, 3, device=pixels.device)

@@ -21,7 +21,7 @@ def can_see_box(camera: Any, lower: Sequence[float], upper: Sequence[float]) -> 
     What stands in between is not looked at. The intersection is that of Kay and Kajiya's slabs (SIGGRAPH 1986).
 
     Args:
-        camera: A ``CameraCfg`` whose offset is given in the ROS convention, relative to the box's frame.
+        camera: A ``CameraCfg`` with an offset in the ROS convention, relative to the box's frame.
         lower: Smallest x, y, z of the box [m].
         upper: Largest x, y, z of the box [m].
     """
