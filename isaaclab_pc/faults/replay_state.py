@@ -169,16 +169,9 @@ def make_readings(
     high: torch.Tensor | float,
     set_by_joints: bool = False,
 ) -> list[Reading]:
-    """Return one reading for each joint or body: that of its worst component.
+    """Return one reading for each joint or body, R ``names``: that of its worst component of ``values`` (R, ...).
 
-    Args:
-        asset: The asset's name in the scene.
-        quantity: Name of the values, with the unit in brackets.
-        names: Joints or bodies, R of them.
-        values: Shape (R, ...).
-        low: Smallest value that is no fault; a number, or shape (R,).
-        high: Largest value that is no fault, likewise.
-        set_by_joints: As in :class:`Reading`.
+    ``quantity`` has its unit in brackets; ``low`` and ``high`` are numbers, or shape (R,).
     """
     values = values.reshape(len(names), -1)
     low, high = (

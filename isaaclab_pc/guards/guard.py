@@ -217,13 +217,11 @@ class Guard:
         return bad
 
     def check_actions(self, actions: torch.Tensor) -> torch.Tensor:
-        """Check actions and their change since the step before.
-
-        Args:
-            actions: Shape (num_envs, ...), any floating dtype; not changed.
+        """Check actions (num_envs, ...) of any floating dtype and their change since the step before.
 
         Returns:
-            The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments.
+            The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments. The given
+            ones are not changed.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.

@@ -116,7 +116,8 @@ class SceneState:
     def _body_bounds(self) -> list[Any]:
         cfg = self._guard.cfg
         origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
-        limits = [*cfg.bounds("position"), cfg.quaternion_tolerance, wp.vec2f(cfg.fastest())]
+        fastest: Any = cfg.fastest()
+        limits = [*cfg.bounds("position"), cfg.quaternion_tolerance, wp.vec2f(*fastest)]
         return [origins, *limits, *_BODY_BITS, self._guard.findings]
 
     def _repair(self, bad: torch.Tensor) -> None:

@@ -84,13 +84,10 @@ class StepGuard:
         self._guard.unbench_all()
 
     def begin_step(self, action: torch.Tensor) -> torch.Tensor:
-        """Reset and hold what the last step left to do, and check the actions.
+        """Reset and hold what the last step left to do, and check the actions, (num_envs, ...), which are not changed.
 
-        Args:
-            action: As the caller gave it, shape (num_envs, ...); not changed. Only floating-point actions are checked.
-
-        Returns:
-            The action to take: 0 in excluded environments, repaired in mode ``sanitize``.
+        Returns the action to take: 0 in excluded environments, repaired in mode ``sanitize``. Only floating-point
+        actions are checked.
         """
         awaiting_reset, benched = self._guard.pending_counts()
         if awaiting_reset > 0:
@@ -177,25 +174,18 @@ class StepGuard:
         self._guard.on_reset(env_ids)
 
     def check_depth(self, images: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Check depth images; their faults count among those of the next :meth:`check_observations`.
+        """Check planar depth [m] by the name of the camera, each (num_envs, H, W), float32.
 
-        Args:
-            images: Planar depth [m] by the name of the camera, each (num_envs, H, W), float32.
-
-        Returns:
-            The images to use: those given; in mode ``sanitize`` they are repaired in place.
+        Returns the images to use, which mode ``sanitize`` repairs in place. Faults count among those of the next
+        :meth:`check_observations`.
         """
         self._bad_depth = self._guard.check(Cause.DEPTH, *images.values(), names=tuple(images))
         return images
 
     def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
-        """Check observation groups.
+        """Check observation groups (num_envs, ...), float16 or float32; mode ``sanitize`` repairs them in place.
 
-        Args:
-            groups: Each (num_envs, ...), float16 or float32. In mode ``sanitize`` they are repaired in place.
-
-        Returns:
-            Environments to hide and to end; None if it is known that there are none.
+        Returns environments to hide and to end; None if it is known that there are none.
         """
         guard = self._guard
         bad = guard.check(Cause.OBSERVATION, *groups.values(), names=tuple(groups))

@@ -104,14 +104,10 @@ class StepFilter:
 
 
 def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
-    """Let a hook watch an environment's steps, until it is removed or the environment is closed.
+    """Let a hook watch the steps of an unwrapped environment, until it is removed or the environment is closed.
 
-    Args:
-        env: An unwrapped ``DirectRLEnv`` or ``ManagerBasedRLEnv``. It stays the object that it is.
-        hook: Called after those that were added before.
-
-    Returns:
-        Removes the hook; the others stay. Without any, the environment has its own methods again.
+    It is called after those that were added before. The returned function removes it; without any hook, the environment
+    has its own methods again.
     """
     methods = _methods_of(env)
     methods.hooks = (*methods.hooks, hook)

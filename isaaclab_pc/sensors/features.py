@@ -17,14 +17,9 @@ from isaaclab_pc.tensors.warp_stream import current_stream
 
 
 def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
-    """Read images at the pixels of a cloud.
+    """Read images (N, H, W, D), one per camera and of one dtype, at the pixels of a cloud; returns (N, K, D).
 
-    Args:
-        images: One per camera, each (N, H, W, D), of one dtype.
-        pixels: Pixels numbered through all cameras, as :class:`Cloud` gives them, shape (N, K).
-
-    Returns:
-        Shape (N, K, D).
+    ``pixels`` (N, K) are numbered through all cameras, as :class:`Cloud` gives them.
     """
     result = None
     offset = 0

@@ -90,13 +90,9 @@ class PointCloud(SensorBase):
         return self._data
 
     def points_of(self, depths: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return the points of the current frame, made of given depth images.
+        """Return the buffer of :attr:`PointCloudData.points`, made of given depth unless the frame was made before.
 
-        Args:
-            depths: Checked distance to the image plane [m] by the name of each camera, (N, H, W), float32.
-
-        Returns:
-            The buffer of :attr:`PointCloudData.points`. A frame that was made before is not made again.
+        ``depths`` are checked distances to the image plane [m] by the name of each camera, (N, H, W), float32.
         """
         self._depths = depths
         try:
@@ -135,11 +131,9 @@ class PointCloud(SensorBase):
         self._redraw(mask)
 
     def reseed(self, seed: int, episode: torch.Tensor | int = 0) -> None:
-        """Restart the draws of all environments.
+        """Restart the draws of all environments with a seed in the place of ``cfg.seed``.
 
-        Args:
-            seed: Takes the place of ``cfg.seed``.
-            episode: Number of the running episode, a key of the draws, shape (N,), int64, or one for all.
+        ``episode`` numbers the running episodes, another key of the draws: shape (N,), int64, or one for all.
         """
         self.cfg.seed = seed
         self._episode[:] = episode

@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
 
-__all__ = [
-    "SemanticLabels",
-    "Views",
-    "check_camera",
-    "color_image",
-    "depth_image",
-    "depth_limits",
-    "find_camera",
-    "image_intrinsics",
-    "lens_coefficients",
-    "lens_of",
-    "pixel_centers",
-    "renderer_bytes",
-]
-
 logger = logging.getLogger(__name__)
 
 _DEPTH_TYPES = ("depth", "distance_to_image_plane")

@@ -44,10 +44,9 @@ def replay(env: Any, history: History, from_each_step: bool, look: Look | None =
 
     Args:
         env: The unwrapped environment, direct or manager-based.
-        history: What was recorded of it.
+        history: Its recorded steps.
         from_each_step: Start every step from its recorded state, not from where the replay is.
-        look: Called after each physics step, for a person who watches: with the steps of the history so far, the
-            present one counted in parts, and all readings.
+        look: Called after each physics step with all readings and the steps of the history so far, in parts.
     """
     differences: list[float] = []
     earlier: deque[list[Reading]] = deque(maxlen=TRACE_LENGTH)

@@ -82,9 +82,7 @@ class DepthRealism:
     def redraw(self, mask: torch.Tensor, keys: torch.Tensor) -> None:
         """Begin an episode: draw what is constant over it, and drop the frames of the last one.
 
-        Args:
-            mask: Environments that were reset, shape (N,), bool.
-            keys: Keys of the draws, shape (N,), int64, read where ``mask`` is set.
+        ``mask`` (N,), bool, are the environments that were reset; ``keys`` (N,), int64, key their draws.
 
         Raises:
             ValueError: A tensor's shape, dtype or device is not as expected.
@@ -175,9 +173,6 @@ class DepthRealism:
             intrinsics: Pinhole matrices [px], shape (N, 3, 3).
             pos: Positions [m], shape (N, 3), in any frame.
             quat: Orientations in that frame, (x, y, z, w), shape (N, 4).
-
-        Returns:
-            The three with errors, as new tensors; where no such error is configured, the given ones.
         """
         if self._errs_in_pose:
             pos = pos + quat_apply(quat, self._offset[camera])
