@@ -37,7 +37,7 @@ _SLOPE_THICKNESS = 0.015
 class PegAndBox:
     """Sizes of a peg and of the box that it fits into.
 
-    The box is a cube of edge ``2 * half_length``: with its head in the middle of the hole, the peg sticks out by half.
+    The box is a cube of edge ``2 * half_length``. A peg with its head in the hole's middle sticks out by half of it.
     """
 
     half_length: float = 0.105

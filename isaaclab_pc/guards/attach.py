@@ -32,7 +32,8 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
     is bad, before the next physics step. A task that draws all resets from one generator draws other numbers after a
     fault.
 
-    Afterwards ``env.guard`` is the guard, and ``extras["log"]`` has its counters.
+    An environment of your own may call this at the end of its ``__init__``. Afterwards ``env.guard`` is the guard, and
+    ``extras["log"]`` has its counters.
 
     Args:
         env: A ``DirectRLEnv`` or ``ManagerBasedRLEnv``, or a gymnasium wrapper around one.

@@ -27,10 +27,10 @@ def largest_stable_dt(
 ) -> NDArray[np.float64]:
     """Return the largest time step [s] at which the motion of an undisturbed drive does not grow; inf for any step.
 
-    A joint of inertia m under the drive force -k x - d v is stepped by semi-implicit Euler, v' = v - dt (k x + d v) / m
-    and x' = x + dt v'. By Jury's criterion (1964) the eigenvalues of this map lie in the unit circle while dt^2 k + 2
-    dt d < 4 m. With the damping taken at the end of the step (MuJoCo's ``implicitfast``) the map has v' = (v - dt k x /
-    m) / (1 + dt d / m), and the bound is dt^2 k - 2 dt d < 4 m.
+    A joint of inertia m under the drive force -k x - d v is stepped by semi-implicit Euler:
+    v' = v - dt (k x + d v) / m and x' = x + dt v'. By Jury's criterion (1964) the eigenvalues of this map lie in the
+    unit circle while dt^2 k + 2 dt d < 4 m. With the damping taken at the end of the step (MuJoCo's
+    ``implicitfast``), v' = (v - dt k x / m) / (1 + dt d / m), and the bound is dt^2 k - 2 dt d < 4 m.
 
     Args:
         stiffness: k [N*m/rad or N/m], any shape.
