@@ -66,8 +66,7 @@ def register_task(
 def _config_maker(runner: str, function: str, settings: Any, experiment: str) -> Callable[[], Any]:
     """Return a function that makes a new configuration for a learning library, as Isaac Lab asks for it.
 
-    Isaac Lab also takes a ``module:name``, but calls what it finds there without arguments: it would not know the
-    name of the experiment.
+    A ``module:name``, which Isaac Lab also takes, would not know the name of the experiment.
     """
 
     def make_cfg() -> Any:

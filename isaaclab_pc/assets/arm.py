@@ -63,12 +63,9 @@ class ArmCfg(ArticulationCfg):
 
 
 def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
-    """Return how an arm made of primitives is spawned on every physics backend; its semantic class is ``robot``.
+    """Return how to spawn an arm of primitives from a file of ``tools/assets``; its semantic class is ``robot``.
 
     The robot feels no gravity, as Isaac Lab's high-gain Franka: PhysX has a flag for it, Newton compensates it.
-
-    Args:
-        usd: File that ``tools/assets`` wrote.
     """
     return sim_utils.UsdFileCfg(
         usd_path=str(usd),
@@ -84,13 +81,10 @@ def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
 def arm_drives(limits: Limits) -> ImplicitActuatorCfg:
     """Return the position drives of an arm's turning joints.
 
-    Gains are in proportion to a joint's effort limit, so that all come to their limits at the same error. A limit hides
-    on PhysX how stiff the drive of a weak joint is. MuJoCo's ``implicitfast`` adds the time step times the damping to a
-    joint's inertia even while the limit holds the drive back: with the gains of the shoulder, the Panda's wrist took 7
-    control steps to turn around, not 2, and the arm swung about its target.
-
-    Args:
-        limits: Limits of each joint.
+    Gains are in proportion to a joint's effort limit, so that all come to their limits at the same error. MuJoCo's
+    ``implicitfast`` adds the time step times the damping to a joint's inertia even while the limit holds the drive
+    back: with the gains of the shoulder, the Panda's wrist took 7 control steps to turn around, not 2, and the arm
+    swung.
     """
     strongest = max(effort for effort, _ in limits.values())
     stiffness, damping = _ARM_GAINS
@@ -103,11 +97,7 @@ def arm_drives(limits: Limits) -> ImplicitActuatorCfg:
 
 
 def finger_drives(limits: Limits) -> ImplicitActuatorCfg:
-    """Return the position drives of a gripper's sliding fingers.
-
-    Args:
-        limits: Limits of each joint.
-    """
+    """Return the position drives of a gripper's sliding fingers."""
     stiffness, damping = FINGER_GAINS
     # Their armature differs between solvers and is in the USD file.
     return _drives(limits, dict.fromkeys(limits, stiffness), dict.fromkeys(limits, damping), None)

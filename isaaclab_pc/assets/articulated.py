@@ -23,25 +23,6 @@ from isaaclab_pc.assets.physics_properties import (
     friction,
 )
 
-__all__ = [
-    "BAR_RADIUS",
-    "CABINET_SIZE",
-    "CABINET_USD",
-    "DRAWER_AXIS",
-    "DRAWER_JOINT",
-    "DRAWER_SPEED",
-    "DRAWER_TRAVEL",
-    "HANDLE_CENTER",
-    "HANDLE_GAP",
-    "KNOB_CENTER",
-    "LARGEST_EFFORT",
-    "VALVE_JOINT",
-    "VALVE_SPEED",
-    "VALVE_USD",
-    "cabinet_cfg",
-    "valve_cfg",
-]
-
 _DATA = Path(__file__).parent / "data"
 
 CABINET_USD = _DATA / "cabinet.usda"

@@ -17,14 +17,6 @@ from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 from isaaclab_pc.assets.arm import ArmCfg, arm_drives, finger_drives, primitives_spawn
 from isaaclab_pc.errors import ConfigError
 
-__all__ = [
-    "FRANKA_DEFAULT_JOINT_POS",
-    "FRANKA_PANDA_PRIMITIVE_CFG",
-    "FRANKA_TCP_OFFSET",
-    "FRANKA_USD",
-    "franka_nucleus_cfg",
-]
-
 _ASSET_SERVER_TIMEOUT = 5.0
 """Time that the asset server has to answer [s]."""
 
@@ -64,13 +56,9 @@ FRANKA_PANDA_PRIMITIVE_CFG = ArmCfg(
 
 
 def franka_nucleus_cfg(backend: str) -> ArmCfg:
-    """Return Isaac Lab's own Panda of meshes, with the control gains of the one made of primitives.
+    """Return Isaac Lab's own Panda of meshes, with the control gains of the one of primitives and no prim path.
 
-    Args:
-        backend: ``ovphysx``, ``isaacsim_physx`` or ``newton_mjwarp``: the asset holds one variant for each solver.
-
-    Returns:
-        A configuration that lacks only its prim path.
+    The asset holds one variant for each solver, which ``backend`` chooses.
 
     Raises:
         ConfigError: Isaac Lab's asset server does not answer.

@@ -42,7 +42,7 @@ def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Ve
 
 
 def ground_cfg(prim_path: str = "/World/Ground", *, height: float = 0.0, edge: float = 200.0) -> AssetBaseCfg:
-    """Return a large static box whose top is the ground; nothing is downloaded, unlike Isaac Lab's ground plane.
+    """Return a large static box as the ground; nothing is downloaded, unlike Isaac Lab's ground plane.
 
     Its top is at ``height`` in the world [m]; its sides, of length ``edge`` [m], must reach under every environment.
     """
@@ -65,7 +65,7 @@ def cube_cfg(
     label: str = "cube",
     color: Vector = (0.10, 0.35, 0.80),
 ) -> RigidObjectCfg:
-    """Return a cube to be grasped.
+    """Return a cube to be grasped, of a semantic class ``label``.
 
     Args:
         prim_path: Where it is spawned.
@@ -74,9 +74,6 @@ def cube_cfg(
         pos: Centre in the environment's frame after a reset [m].
         label: Its semantic class.
         color: Red, green and blue, 0 to 1.
-
-    Returns:
-        The object's configuration.
     """
     return RigidObjectCfg(
         prim_path=prim_path,
@@ -122,13 +119,11 @@ def region_cfg(
 ) -> RigidObjectCfg:
     """Return a flat disc that lies on the table, is seen and never touched, as :func:`target_cfg`.
 
-    Its origin is its middle.
-
     Args:
         prim_path: Where it is spawned.
         radius: Radius [m].
         thickness: Height of its upper side above the table [m]; a cloud that is cropped above the table keeps it.
-        pos: Point of the table below its centre, in the environment's frame after a reset [m].
+        pos: Point of the table below its centre, its origin, in the environment's frame after a reset [m].
     """
     x, y, z = pos
     centre = (x, y, z + thickness / 2)

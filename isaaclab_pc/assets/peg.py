@@ -37,8 +37,7 @@ _SLOPE_THICKNESS = 0.015
 class PegAndBox:
     """Sizes of a peg and of the box that it fits into.
 
-    The box is a cube of edge ``2 * half_length``, so that a peg whose head is in the middle of the hole sticks out by
-    half its length.
+    The box is a cube of edge ``2 * half_length``. A peg with its head in the hole's middle sticks out by half of it.
     """
 
     half_length: float = 0.105
@@ -76,11 +75,7 @@ class PegAndBox:
         ]
 
     def slopes(self) -> list[tuple[Vector, Vector, Vector]]:
-        """Return the boxes whose inner faces lead from the mouth into the hole.
-
-        Returns:
-            Centre and edge lengths in the box's frame [m], and the rotation vector of each [rad].
-        """
+        """Return centre, edge lengths [m] and rotation vector [rad] of the boxes between mouth and hole."""
         length = math.hypot(self.chamfer, self.chamfer_depth)
         angle = math.atan2(self.chamfer, self.chamfer_depth)
         middle = -self.half_length + self.chamfer_depth / 2 + _SLOPE_THICKNESS / 2 * math.sin(angle)
@@ -112,14 +107,10 @@ class PegAndBox:
 
 
 def peg_and_box_variants(count: int, clearance: float = 0.003) -> list[PegAndBox]:
-    """Return sizes that fill ManiSkill's ranges evenly: a Halton sequence, the same in every run.
+    """Return ``count`` sizes that fill ManiSkill's ranges evenly: a Halton sequence, the same in every run.
 
     The peg is 0.17 to 0.25 m long and 0.03 to 0.05 m thick; the hole is off the box's middle by up to half of what the
-    wall's thickness allows, sideways and in height.
-
-    Args:
-        count: How many.
-        clearance: Half of the opening's width less the peg's radius [m].
+    wall's thickness allows. ``clearance`` is half of the opening's width less the peg's radius [m].
     """
     # The sequence begins at the lower end of every range, which is not a typical size.
     unit = qmc.Halton(d=4, scramble=False).random(count + 1)[1:]
@@ -137,14 +128,8 @@ def peg_and_box_variants(count: int, clearance: float = 0.003) -> list[PegAndBox
 def same_variant_of_each(weights: NDArray[np.float64], num_clones: int) -> NDArray[np.int64]:
     """Choose what Isaac Lab's cloner builds in each environment: the first peg with the first box, and so on in turn.
 
-    The cloner offers every combination of a peg with a box, in the order of ``itertools.product``.
-
-    Args:
-        weights: One per combination, V * V for V pairs.
-        num_clones: Number of environments.
-
-    Returns:
-        The combination of each environment, shape (num_clones,).
+    ``weights`` has one entry per combination of V pegs with V boxes, in the order of ``itertools.product``; returns the
+    combination of each environment, shape (num_clones,).
     """
     count = math.isqrt(len(weights))
     return (np.arange(num_clones) % count) * (count + 1)
@@ -169,16 +154,13 @@ class BoxWithHoleCfg(RigidObjectSpawnerCfg):
 def peg_cfg(
     variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Peg", *, density: float = 200.0, mu: float = 1.0
 ) -> RigidObjectCfg:
-    """Return a peg of one of several sizes in each environment.
+    """Return a peg of one of several sizes in each environment; its frame is in its middle, and x points to the head.
 
     Args:
         variants: The sizes.
         prim_path: Where it is spawned.
         density: Mass per volume [kg/m^3].
         mu: Static and dynamic friction [1].
-
-    Returns:
-        The object's configuration; its frame is in the peg's middle, and x points to the head.
     """
     pegs: list[sim_utils.SpawnerCfg] = [
         sim_utils.CuboidCfg(
@@ -202,7 +184,7 @@ def peg_cfg(
 def box_with_hole_cfg(
     variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Box", *, mu: float = 0.3
 ) -> RigidObjectCfg:
-    """Return a box with a hole that never moves by itself, of one of several sizes in each environment.
+    """Return a kinematic box with a hole along x, of one of several sizes in each environment.
 
     Move it by writing its pose only; PhysX complains about velocities written to a kinematic body.
 
@@ -210,9 +192,6 @@ def box_with_hole_cfg(
         variants: The sizes.
         prim_path: Where it is spawned.
         mu: Static and dynamic friction [1].
-
-    Returns:
-        The object's configuration; its frame is in the cube's middle, and the hole runs along x.
     """
     boxes: list[sim_utils.SpawnerCfg] = [
         BoxWithHoleCfg(size=size, friction=mu, semantic_tags=[("class", "box")]) for size in variants

@@ -32,17 +32,7 @@ def spawn_box_with_hole(
     orientation: tuple[float, float, float, float] | None = None,
     **_: object,
 ) -> Usd.Prim:
-    """Create the body, its walls and the slopes of the hole's mouth.
-
-    Args:
-        prim_path: Where to create the body.
-        cfg: Its sizes and looks.
-        translation: Position in the parent's frame [m].
-        orientation: Orientation in the parent's frame, (x, y, z, w).
-
-    Returns:
-        The body's prim.
-    """
+    """Create the body, its walls and the slopes of the mouth at a pose in the parent's frame [m]."""
     body = sim_utils.create_prim(prim_path, "Xform", translation=translation, orientation=orientation)
     upright = [(*wall, (0.0, 0.0, 0.0)) for wall in cfg.size.walls()]
     for index, (center, size, turn) in enumerate([*upright, *cfg.size.slopes()]):

@@ -12,17 +12,6 @@ from isaaclab_newton.sim import NewtonMaterialCfg
 from isaaclab_newton.sim.schemas import MujocoCollisionCfg, NewtonArticulationCfg
 from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
 
-__all__ = [
-    "MAX_DEPENETRATION_VELOCITY",
-    "articulation_properties",
-    "firm_contacts",
-    "free_body_properties",
-    "friction",
-    "kinematic_body_properties",
-    "patch_contacts",
-    "patch_friction",
-]
-
 MAX_DEPENETRATION_VELOCITY = 5.0
 """Largest speed at which PhysX pushes bodies apart that overlap [m/s]."""
 
@@ -60,7 +49,7 @@ def patch_friction(value: float) -> list[Any]:
 
 
 def articulation_properties() -> list[Any]:
-    """Return the properties of an articulation whose links do not collide with each other."""
+    """Return the properties of an articulation without self-collisions."""
     return [
         PhysxArticulationCfg(
             enabled_self_collisions=False,

@@ -31,15 +31,7 @@ _NO_LIMIT = 1e6
 
 
 def check_arm_cfg(arm: ArmCfg, gripper: bool) -> None:
-    """Refuse a configuration of an arm that no scene can be built with; starts no simulator.
-
-    Args:
-        arm: The arm.
-        gripper: Whether an action commands its gripper.
-
-    Raises:
-        ConfigError: The message names the field.
-    """
+    """Raise ConfigError, naming the field, for an arm that no scene can be built with; starts no simulator."""
     for name in ("arm_joints", "finger_joints"):
         joints = getattr(arm, name)
         needed = name == "arm_joints" or gripper
@@ -69,11 +61,7 @@ def check_arm_cfg(arm: ArmCfg, gripper: bool) -> None:
 
 
 def check_arm(cfg: PointCloudEnvCfg, robot: Any) -> None:
-    """Refuse an arm that was built and is not what the configuration says, or not what environments rely on.
-
-    Args:
-        cfg: The environment's configuration.
-        robot: The initialized robot.
+    """Check that an initialized robot is what the configuration says and what environments rely on.
 
     Raises:
         ConfigError: The message names the field of the configuration that mends it.
@@ -143,10 +131,10 @@ def _check_fingers(arm: ArmCfg, robot: Any, limits: torch.Tensor) -> None:
 
 
 def _check_axes(arm: ArmCfg, name: str, place: torch.Tensor) -> None:
-    """Refuse a hand whose axes are others than a gripper's; ``place`` is what :func:`_finger_places` returns."""
+    """Refuse a hand with other axes than a gripper's; :func:`_finger_places` returns ``place``."""
     _, at_closed, at_opened = place
     moved = (at_opened - at_closed).abs()
-    wanted = "expected a body whose y axis the fingers close along and whose z axis points out of the gripper."
+    wanted = "expected a body with fingers that close along its y axis and a z axis that points out of the gripper."
     if moved[0] > moved[1] + _CLEARLY:
         raise ConfigError(f"{_ROBOT}.hand={arm.hand}: {name} moves its finger along that body's x axis; {wanted}")
     if max(at_closed[2], at_opened[2]) < -_CLEARLY:
@@ -156,14 +144,7 @@ def _check_axes(arm: ArmCfg, name: str, place: torch.Tensor) -> None:
 def _finger_places(arm: ArmCfg, robot: Any, joint: int, moves: Sequence[float]) -> tuple[torch.Tensor, bool]:
     """Return where the bodies that a joint carries are on average, in the hand's frame [m], after motions of it.
 
-    Args:
-        arm: The arm.
-        robot: The initialized robot; only read.
-        joint: Index of the joint.
-        moves: Motions from where the joint is, M of them [rad or m].
-
-    Returns:
-        Mean centre of mass after each motion, shape (M, 3), and whether the joint turns.
+    It is one row for each of ``moves`` [rad or m], shape (M, 3); the second value tells whether the joint turns.
     """
     data = robot.data
     # Without the fixed base, which the Jacobian has no row for.

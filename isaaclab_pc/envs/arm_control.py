@@ -37,12 +37,12 @@ def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
 
 
 def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool) -> torch.Tensor:
-    """Return the fingers' targets [rad or m], shape (N, F), for a command of the gripper.
+    """Return the fingers' targets [rad or m], shape (N, F), for commands (N, 1) from closed at -1 to open at 1.
 
     Args:
-        command: From closed at -1 to open at 1, shape (N, 1).
+        command: The gripper's command.
         limits: Positions of the finger joints, closed and open [rad or m], shape (N, F, 2).
-        is_binary: Whether the gripper opens fully for a command above 0 and closes fully for any other.
+        is_binary: Whether any command above 0 opens fully and any other closes fully.
     """
     closed = limits[..., 0]
     opened = limits[..., 1]
@@ -108,13 +108,7 @@ class ArmControl:
     """
 
     def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, origins: torch.Tensor) -> None:
-        """Look up joints and bodies.
-
-        Args:
-            cfg: Kind and scale of the action.
-            robot: The initialized robot.
-            origins: Origins of the environments in the world [m], shape (N, 3).
-        """
+        """Look up joints and bodies of an initialized robot; ``origins`` (N, 3) are in the world [m]."""
         self.cfg = cfg
         self.robot = robot
         arm: ArmCfg = cfg.scene.robot
@@ -214,12 +208,8 @@ class ArmControl:
     def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
         """Take one step of differential inverse kinematics, and one towards the default joint positions.
 
-        Args:
-            tool_pos_w: Wanted tool centre in the world frame [m], shape (N, 3).
-            tool_quat: Wanted orientation (x, y, z, w), shape (N, 4); None points the gripper down.
-
-        Returns:
-            Joint positions [rad], shape (N, J), not clamped.
+        The wanted pose is that of the tool centre in the world: [m], (N, 3), and (x, y, z, w), (N, 4); without an
+        orientation the gripper points down. Returns joint positions [rad], shape (N, J), not clamped.
         """
         change = torch.empty_like(self.default)
         wanted_quat = self._down if tool_quat is None else tool_quat

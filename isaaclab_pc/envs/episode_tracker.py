@@ -12,13 +12,7 @@ class EpisodeTracker:
     """Follows the running episode of each environment and keeps the results of the last finished one."""
 
     def __init__(self, num_envs: int, step_dt: float, device: str) -> None:
-        """Start with no finished episode.
-
-        Args:
-            num_envs: Number of environments, N.
-            step_dt: Duration of an environment step [s].
-            device: Torch device.
-        """
+        """Start with no finished episode in ``num_envs`` environments, N, of steps of ``step_dt`` [s]."""
         self._step_dt = step_dt
         unknown = torch.full((num_envs,), float("nan"), device=device)
         self.fulfilled = torch.zeros(num_envs, dtype=torch.bool, device=device)
@@ -72,11 +66,9 @@ class EpisodeTracker:
         self.time_to_success.masked_fill_(mask, float("nan"))
 
     def finish(self, ids: torch.Tensor, benched: torch.Tensor) -> None:
-        """Close the episodes of environments that are reset; one of no step does not count.
+        """Close the episodes of environments (M,), int64, that are reset; one of no step does not count.
 
-        Args:
-            ids: The environments, shape (M,), int64.
-            benched: Environments that the guard has benched, shape (N,), bool: their episodes do not count.
+        Nor does that of an environment that the guard has ``benched``, shape (N,), bool.
         """
         self.success[ids] = self.fulfilled[ids]
         self.time_to_success[ids] = self._success_step[ids] * self._step_dt

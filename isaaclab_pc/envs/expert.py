@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Experts: policies that read the simulator's state and have no memory.
 
-They show that a task can be solved, record demonstrations, and teach policies that see less than they do. A student
-that is asked to imitate them (Ross et al., A Reduction of Imitation Learning and Structured Prediction to No-Regret
-Online Learning, AISTATS 2011) sees the present state only, so that is all an expert may depend on: phases, timers and
-targets that are held would give the same observation different labels.
+They show that a task can be solved, record demonstrations, and teach policies that see less. A student (DAgger, Ross et
+al. 2011) sees the present state only, so that is all an expert may depend on: phases, timers and held targets would
+give the same observation different labels.
 """
 
 from __future__ import annotations
@@ -27,27 +26,6 @@ from isaaclab.utils.math import (
 from isaaclab_pc.envs.arm_control import moved_pose
 from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
-
-__all__ = [
-    "Case",
-    "Expert",
-    "Pose",
-    "Where",
-    "downward",
-    "finger_opening",
-    "fingers_rest",
-    "from_above",
-    "grasp_quat",
-    "is_closing_on",
-    "is_firm",
-    "is_over",
-    "is_wound_up",
-    "raised",
-    "stay",
-    "unturned",
-    "unwinding",
-    "yaw_within_reach",
-]
 
 _CONE_TIP = 0.015
 """Radius of the cone over an object, at the object [m]."""
@@ -136,12 +114,7 @@ class Expert:
     """
 
     def __init__(self, env: PointCloudEnv, cases: Sequence[Case]) -> None:
-        """Prepare for an environment.
-
-        Args:
-            env: The unwrapped environment; its state is read, never written.
-            cases: At least one; the last one holds wherever no other does.
-        """
+        """Prepare for an unwrapped environment, which is only read; the last case holds wherever no other does."""
         for case in cases[:-1]:
             assert case.when is not None, f"'{case.name}' holds everywhere: the cases after it never do"
 
@@ -218,14 +191,13 @@ def downward(yaw: torch.Tensor) -> torch.Tensor:
 
 
 def grasp_quat(env: PointCloudEnv, quat: torch.Tensor, symmetry: float = math.pi / 2) -> torch.Tensor:
-    """Point the gripper down, turned by an object's yaw to close across its sides; returns (x, y, z, w), (N, 4).
+    """Point the gripper down, turned to close across an object's sides; returns (x, y, z, w), (N, 4).
 
-    Of the equal grasps, the one nearest to the tool's present yaw is taken: while the tool turns towards it, it stays
-    the nearest one.
+    Of the equal grasps it takes the one nearest to the tool's present yaw, which stays the nearest one on the way.
 
     Args:
         env: The environment.
-        quat: Orientation of the object, which stands upright, (x, y, z, w), shape (N, 4).
+        quat: Orientation of the upright object, (x, y, z, w), shape (N, 4).
         symmetry: Yaw after which the object looks the same [rad]: a quarter turn for a cube, a half turn for a bar.
     """
     _, _, yaw = euler_xyz_from_quat(quat)
@@ -253,11 +225,8 @@ def stay(env: PointCloudEnv) -> Pose:
 def from_above(env: PointCloudEnv, pose: Pose, clearance: float, *, turned: float = math.inf) -> Pose:
     """Lead the tool to a pose from above: to a place over it first, straight to it from inside a cone over it.
 
-    Args:
-        env: The environment.
-        pose: Where the tool is to arrive.
-        clearance: Height of the place over it [m].
-        turned: Largest angle to the pose's orientation at which the tool comes down [rad]; for actions that turn it.
+    The place is ``clearance`` [m] higher. An action that turns the tool comes down only within an angle of ``turned``
+    [rad] to the pose.
     """
     position, quat = pose
     may_come_down = is_over(env, position) & (quat_error_magnitude(quat, env.tool_quat) < turned)
@@ -266,14 +235,9 @@ def from_above(env: PointCloudEnv, pose: Pose, clearance: float, *, turned: floa
 
 
 def yaw_within_reach(env: PointCloudEnv, yaw: torch.Tensor) -> torch.Tensor:
-    """Turn a tool that points down the shorter way round, or the longer one where its last joint would meet a limit.
+    """Return a yaw (N,) on the way to ``yaw`` (N,) [rad] for a tool that points down.
 
-    Args:
-        env: The environment.
-        yaw: Wanted yaw of the tool [rad], shape (N,).
-
-    Returns:
-        A yaw on the way there [rad], shape (N,).
+    It turns the shorter way round, or the longer one where the arm's last joint would meet a limit.
     """
     _, _, tool_yaw = euler_xyz_from_quat(env.tool_quat)
     shorter = wrap_to_pi(yaw - tool_yaw)

@@ -14,8 +14,7 @@ __all__ = ["StandingState", "kept"]
 class StandingState:
     """Keeps the values of :func:`kept` properties, but only while an environment's state is known to stand still.
 
-    At any other time they are computed whenever they are read, so that nobody who moves or resets something, by
-    whatever method, has to say so.
+    At any other time they are computed whenever they are read, so nobody who moves or resets something has to say so.
     """
 
     def __init__(self) -> None:

@@ -15,17 +15,6 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
-__all__ = [
-    "between_fingers",
-    "closeness",
-    "joint_speed",
-    "place",
-    "place_fixed_base",
-    "place_kinematic",
-    "position",
-    "upright",
-]
-
 
 def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
     """Return a body's origin in the environment frame [m], shape (N, 3)."""
@@ -35,17 +24,11 @@ def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
 def place(
     env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, position: torch.Tensor, quat: torch.Tensor
 ) -> None:
-    """Put a dynamic body at a pose, at rest; for a kinematic one see :func:`place_kinematic`.
+    """Put a dynamic body at a pose, at rest, in environments (M,); for a kinematic one see :func:`place_kinematic`.
 
-    Args:
-        env: The environment.
-        body: The body.
-        env_ids: Environments, shape (M,).
-        position: Its origin in the environment frame [m], shape (M, 3).
-        quat: Its orientation (x, y, z, w), shape (M, 4).
+    The pose is that of its origin in the environment frame: [m], (M, 3), and (x, y, z, w), (M, 4).
     """
-    pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
-    body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+    place_kinematic(env, body, env_ids, position, quat)
     rest = torch.zeros(len(env_ids), 6, device=env.device)
     body.write_root_velocity_to_sim_index(root_velocity=rest, env_ids=env_ids.int())
 
@@ -59,7 +42,7 @@ def place_kinematic(
 ) -> None:
     """Put a kinematic body at a pose; arguments as for :func:`place`. Without ``quat`` it is not turned.
 
-    Its velocity is not written, because PhysX complains about that of a kinematic body.
+    Its velocity is not written: PhysX complains about that of a kinematic body.
     """
     if quat is None:
         quat = upright(torch.zeros(len(env_ids), device=env.device))

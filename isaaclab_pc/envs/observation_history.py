@@ -53,11 +53,7 @@ class ObservationHistory:
         return stacked
 
     def with_last(self, frame: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return what :meth:`append` would, but keep nothing: the frame is the last one of some episodes.
-
-        Args:
-            frame: As for :meth:`append`, which was called before.
-        """
+        """Return what :meth:`append` would, but keep nothing: the frame is the last one of some episodes."""
         stacked = dict(frame)
         for name, value in self._seen_by_the_policy(frame):
             buffer = self._buffers[name]

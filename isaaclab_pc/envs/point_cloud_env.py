@@ -44,18 +44,7 @@ TASK_STREAM = 100
 class PointCloudEnv(TaskEnv):
     """Base of every task, which implements the methods of :class:`~isaaclab_pc.envs.task_env.TaskEnv`.
 
-    A step goes in this order:
-
-    1. Environments with a bad last observation are reset, benched ones are held at their default state, and the
-       guard checks the actions (``step_guard.begin_step``).
-    2. Actions become targets of the drives, once for the whole step (:meth:`_pre_physics_step`).
-    3. Physics runs ``cfg.decimation`` times, and the guard checks the state of every asset.
-    4. Success, failure and time-out are decided; the episodes of faulty environments end (:meth:`_get_dones`).
-    5. Rewards are computed and checked; a bad one becomes 0 and ends its episode too (:meth:`_get_rewards`).
-    6. Environments that are done are reset, with draws keyed by (seed, environment, episode) (:meth:`_reset_idx`).
-    7. The cameras render, and the guard checks depth, which becomes the cloud, and all observation groups; bad ones
-       become zeros and end their episodes (:meth:`_get_observations`).
-    8. The bench is updated, and ``extras["log"]`` gets the metrics.
+    ``docs/architecture.md`` gives the order of a step.
 
     Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
     ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, rows, columns). With ``obs=state``, ``policy`` is the
@@ -74,12 +63,7 @@ class PointCloudEnv(TaskEnv):
     """Whether the observation being made is the last one of the episodes that end in this step."""
 
     def __init__(self, cfg: PointCloudEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
-        """Build the simulation.
-
-        Args:
-            cfg: Environment configuration.
-            render_mode: As for ``DirectRLEnv``.
-            **kwargs: As for ``DirectRLEnv``.
+        """Build the simulation; arguments as for ``DirectRLEnv``.
 
         Raises:
             ConfigError: A choice is unknown, the point cloud does not fit the camera, or the task lacks something
@@ -174,13 +158,10 @@ class PointCloudEnv(TaskEnv):
     # A step, in its order.
 
     def step(self, action: torch.Tensor) -> Any:
-        """Step all environments, as ``DirectRLEnv``.
-
-        Args:
-            action: Shape (N, A), any real dtype, on any device.
+        """Step all environments, as ``DirectRLEnv``, with actions (N, A) of any real dtype, on any device.
 
         Raises:
-            TypeError: It is no tensor of real numbers.
+            TypeError: The action is no tensor of real numbers.
             ValueError: It has another shape.
         """
         check_action(action, (self.num_envs, arm_action_size(self.cfg) + int(self.cfg.gripper)))
@@ -369,9 +350,8 @@ class PointCloudEnv(TaskEnv):
     def training_set_aside(self) -> Iterator[None]:
         """Let other episodes run in the middle of a training, such as those of an evaluation.
 
-        Afterwards all environments start new episodes, which the training would have come to anyway: with its seed, and
-        numbers that go on from where they were. The metrics are those of its own episodes. What the guard counted
-        stays, and benched environments get a new chance.
+        Afterwards all environments start the episodes that the training would have come to next, and the metrics are
+        those of its own episodes. The guard's counts stay, and benched environments get a new chance.
         """
         seed = self.randomizer.seed
         state = self.training_state()
@@ -388,11 +368,9 @@ class PointCloudEnv(TaskEnv):
         return {"steps": int(self.common_step_counter), "episodes": self.episode_index.clone()}
 
     def resume_training(self, state: Mapping[str, Any]) -> None:
-        """Go on where a training was: all environments start the episodes that it would have come to next.
+        """Go on where :meth:`training_state` left a training, here or in another process: with its next episodes.
 
-        Args:
-            state: What :meth:`training_state` returned, here or in another process. With another number of
-                environments, their episodes are numbered on from the highest.
+        Another number of environments numbers its episodes on from the highest.
         """
         episodes = state["episodes"].to(self.device)
         self._key_draws(self.randomizer.seed, episodes if len(episodes) == self.num_envs else int(episodes.max()))

@@ -46,19 +46,16 @@ def depth_camera_cfg(
     prim_path: str = "{ENV_REGEX_NS}/Camera",
     up: Vector = (0.0, 0.0, 1.0),
 ) -> CameraCfg:
-    """Return a depth camera, one per environment, rendered by Newton's Warp renderer.
+    """Return a depth camera, one per environment, of planar depth [m] and semantic ids, by Newton's Warp renderer.
 
     Args:
-        eye: Camera position [m], in the frame of what the camera is fixed to: the environment, or a body.
+        eye: Camera position [m], in the frame of the environment, or of the body that it is fixed to.
         target: Point the optical axis passes through, in the same frame [m].
         width: Columns [px].
         height: Rows [px].
         fov_deg: Horizontal field of view [deg].
         prim_path: Where the camera is; below a body of the robot it moves with it.
         up: Direction that is up in the image, in the same frame.
-
-    Returns:
-        A camera that delivers planar depth [m] and semantic ids.
 
     Raises:
         ConfigError: The camera looks along ``up``, or at where it is.
@@ -96,18 +93,15 @@ def depth_camera_cfg(
 def workspace_points_cfg(
     num_points: int, crop_lower: Vector, crop_upper: Vector, cameras: Sequence[str] = ("camera",)
 ) -> PointCloudCfg:
-    """Return the cloud of a workspace as the gripper sees it, without the robot's own pixels.
+    """Return the cloud of a workspace relative to the tool centre, without the robot's own pixels.
 
-    The robot's pixels are dropped by segmentation; on a real robot a self-filter does that.
+    Segmentation drops the robot's pixels; on a real robot a self-filter does that.
 
     Args:
         num_points: Points per environment, K.
         crop_lower: Smallest x, y, z kept, in the environment frame [m].
         crop_upper: Largest x, y, z kept, in the environment frame [m].
         cameras: Names of the scene's cameras that see it.
-
-    Returns:
-        A cloud of these cameras, relative to the tool centre.
     """
     return PointCloudCfg(
         cameras=cameras,
@@ -208,7 +202,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     :data:`~isaaclab_pc.envs.randomization.LEVELS`."""
 
     randomized: tuple[str, ...] = ()
-    """Names of the scene's objects whose size, mass and friction the level randomizes."""
+    """Names of the scene's objects of which the level randomizes size, mass and friction."""
 
     goal_points: int = 0
     """Number of points, on a sphere of ``goal_radius`` around the task's goal, that are appended to the cloud; 0: none.
@@ -224,11 +218,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
     def check(self) -> None:
-        """Refuse unknown names, a history that there is not, an arm that is none, and impossible cameras.
-
-        Raises:
-            ConfigError: The message names the field, its value and the near names.
-        """
+        """Raise ConfigError, naming the field and near names, for what no environment can have."""
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -296,10 +286,7 @@ def extend_ground(cfg: PointCloudEnvCfg) -> None:
 
 
 def append_goal(cfg: PointCloudEnvCfg) -> None:
-    """Append to the cloud the points that show the goal, ``cfg.goal_points``, in the place of those appended before.
-
-    The environment does so at its start. Whoever tells a cloud's size before that needs it, too.
-    """
+    """Append ``cfg.goal_points`` that show the goal to the cloud, in the place of those appended before."""
     points = cfg.scene.points
     if points is None or cfg.goal_points == 0:
         return
@@ -308,11 +295,7 @@ def append_goal(cfg: PointCloudEnvCfg) -> None:
 
 
 def check_points(cfg: PointCloudEnvCfg) -> None:
-    """Refuse a cloud that its cameras cannot fill; starts no simulator.
-
-    Raises:
-        ConfigError: As for :meth:`PointCloudCfg.check`, or a camera is not in the scene.
-    """
+    """Raise ConfigError for a cloud that its cameras cannot fill or that names a missing one."""
     points = cfg.scene.points
     assert points is not None
     missing = [name for name in points.cameras if getattr(cfg.scene, name, None) is None]

@@ -61,13 +61,7 @@ GOAL_QUANTITIES = (
 
 
 def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
-    """Return what a frame of the observation group ``policy`` is made of, in its order.
-
-    Args:
-        env: One of this package's tasks.
-
-    Returns:
-        Quantities whose sizes add up to the size of the group, or with ``env.history_length`` to that of one frame.
+    """Return the quantities in a frame of the observation group ``policy``, in its order.
 
     Raises:
         ConfigError: The task describes more numbers than it returns.
@@ -103,14 +97,7 @@ def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
 
 
 def action_parts(env: PointCloudEnv) -> list[ActionPart]:
-    """Return what an action is made of, in its order; see :class:`~isaaclab_pc.envs.arm_control.ArmControl`.
-
-    Args:
-        env: One of this package's tasks.
-
-    Returns:
-        Parts whose sizes add up to the size of an action.
-    """
+    """Return the parts of an action, in its order; see :class:`~isaaclab_pc.envs.arm_control.ArmControl`."""
     cfg = env.cfg
     joints = len(env.arm.joints)
     limit = f"no joint's target is more than {cfg.joint_delta:g} rad from where the joint is"

@@ -83,11 +83,7 @@ LEVELS: dict[str, Randomization] = {
 
 
 def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
-    """Return a copy of a primitive (a cuboid, sphere, capsule, cylinder or cone) with all lengths times a factor.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return a copy of a primitive with all lengths times a factor; ConfigError for anything else."""
     lengths = {
         name: tuple(factor * edge for edge in value) if isinstance(value, tuple) else factor * value
         for name in ("size", "radius", "height")
@@ -102,11 +98,7 @@ def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
 
 
 def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
-    """Make the sizes of objects differ between environments; call this before the scene is built.
-
-    Raises:
-        ConfigError: An object has no size that can vary.
-    """
+    """Vary the sizes of objects between environments before the scene is built; ConfigError without a size."""
     lower, upper = LEVELS[cfg.randomization].size
     if lower == upper or not cfg.randomized:
         return
@@ -145,13 +137,7 @@ class Randomizer:
     """Randomizes the running simulation: draws mass, friction and camera poses, and writes them."""
 
     def __init__(self, cfg: PointCloudEnvCfg, scene: InteractiveScene, sim: SimulationContext) -> None:
-        """Read the values that the factors apply to.
-
-        Args:
-            cfg: The environment's configuration.
-            scene: Its scene, initialized.
-            sim: Its simulation.
-        """
+        """Read the values that the factors apply to, from an initialized scene."""
         self.level = LEVELS[cfg.randomization]
         self.seed = cfg.seed or 0
         """Key of all draws."""
@@ -207,10 +193,8 @@ class Randomizer:
     def record(self, env_ids: torch.Tensor, names: Sequence[str], values: torch.Tensor) -> None:
         """Remember what was drawn for new episodes, so that evaluations can tell where a policy fails.
 
-        Args:
-            env_ids: Environments, shape (M,).
-            names: Name of each value, D names; none: nothing is remembered.
-            values: Shape (M, D).
+        ``values`` (M, D) are those of environments (M,); without ``names``, of which there are D, nothing is
+        remembered.
         """
         key = tuple(names)
         if not key:

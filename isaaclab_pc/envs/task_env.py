@@ -63,7 +63,7 @@ class TaskEnv(DirectRLEnv):
     # For tasks and experts.
 
     def is_fulfilled(self) -> torch.Tensor:
-        """Tell which environments fulfil the task right now, shape (N,), bool."""
+        """Return :meth:`_success`, checked and computed once while nothing moves, shape (N,), bool."""
         return self._is_fulfilled
 
     @kept

@@ -38,16 +38,7 @@ __all__ = ["FORMAT", "SIMULATION_PACKAGES", "FaultDump"]
 FORMAT = 1
 """Number of this layout; a file of another one is refused."""
 
-SIMULATION_PACKAGES = (
-    "isaaclab_pc",
-    "isaaclab",
-    "newton",
-    "mujoco-warp",
-    "ovphysx",
-    "isaacsim",
-    "warp-lang",
-    "torch",
-)
+SIMULATION_PACKAGES = ("isaaclab_pc", "isaaclab", "newton", "mujoco-warp", "ovphysx", "isaacsim", "warp-lang", "torch")
 """Distributions that a simulation depends on: with other versions a replay may differ."""
 
 _MAX_BYTES = 1 << 30
@@ -100,17 +91,7 @@ class FaultDump:
 
     @classmethod
     def load(cls, path: Path) -> FaultDump:
-        """Read and check a file.
-
-        Args:
-            path: What :meth:`save` wrote.
-
-        Returns:
-            Its content.
-
-        Raises:
-            ConfigError: There is no such file, or it is broken, or it is something else.
-        """
+        """Read and check a file of :meth:`save`; ConfigError if it is missing, broken or something else."""
         try:
             arrays = read_arrays(path, _MAX_BYTES)
             about = json.loads(str(arrays.pop("about")))
@@ -125,14 +106,7 @@ class FaultDump:
         return cls(about, arrays)
 
     def position_of(self, env_id: int | None) -> int:
-        """Return where in the file an environment is.
-
-        Args:
-            env_id: Index of the environment in its run; None takes the first of the file.
-
-        Raises:
-            ConfigError: The file does not have this environment.
-        """
+        """Return where in the file an environment of the run is, None: the first; ConfigError if it is not there."""
         ids = self.arrays["env_id"].tolist()
         if env_id is None:
             return 0

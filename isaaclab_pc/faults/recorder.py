@@ -46,16 +46,11 @@ class RecorderCfg:
     """Environments in a file, the first ones that fail."""
 
 
-def _ring_steps(cfg: RecorderCfg, num_envs: int, width: int) -> int:
-    return max(min(cfg.steps, RING_BYTES // (4 * num_envs * width)), _LEAST_STEPS)
-
-
 class Recorder(StepHook):
     """Keeps the state, targets and actions of the last steps, and writes those of failed environments to files.
 
-    The ring buffer is on the device and is written without waiting for it. When an environment fails, its rows are
-    copied to a slot, so that the ring may overwrite them. The number of used slots goes to the host in the background,
-    and the file is written in one of the next steps. :mod:`isaaclab_pc.faults.dump` describes the file.
+    The ring buffer is written on the device without waiting for it. When an environment fails, its rows are copied to
+    a slot, so that the ring may overwrite them; the file is written in one of the next steps.
 
     Example:
         .. code-block:: python
@@ -117,7 +112,7 @@ class Recorder(StepHook):
         slots = self.cfg.envs
         self._state_width = sum(self._widths)
         width = self._state_width + int(torch.Size(self._env.single_action_space.shape).numel()) + _CLOCK
-        steps = _ring_steps(self.cfg, n, width)
+        steps = max(min(self.cfg.steps, RING_BYTES // (4 * n * width)), _LEAST_STEPS)
 
         # One row a step: state and targets at its start, its action, its clock. Beside it, the state at its end.
         self._ring = torch.full((steps, n, width), float("nan"), device=device)
@@ -166,7 +161,7 @@ class Recorder(StepHook):
         episode = env.episode_index if hasattr(env, "episode_index") else torch.full_like(step, -1)
         clock = torch.stack([episode, step], dim=1).float()
         row = self._num_recorded % len(self._ring)
-        torch.cat([*self._read_state(), action, clock], dim=1, out=self._ring[row])
+        torch.cat([*(read() for read in self._readers.values()), action, clock], dim=1, out=self._ring[row])
         self._num_recorded += 1
         self._action = None
         self._step_recorded = True
@@ -174,7 +169,7 @@ class Recorder(StepHook):
     def after_physics(self) -> None:
         """Keep the state that the step ends in, because a reset would overwrite it."""
         if self.active:
-            torch.cat(self._read_state(), dim=1, out=self._outcome)
+            torch.cat([read() for read in self._readers.values()], dim=1, out=self._outcome)
 
     def after_step(self) -> None:
         """Copy the history of the environments that failed in this step to free slots."""
@@ -185,10 +180,7 @@ class Recorder(StepHook):
         self.flush()
 
     def write_failed(self, env_ids: torch.Tensor) -> Path | None:
-        """Write the history of environments in the middle of a step, for a guard that raises; waits for the device.
-
-        Args:
-            env_ids: Environments that the guard found faulty in this step, shape (M,), int64.
+        """Write the history of environments (M,), int64, in the middle of a step, for a guard that raises.
 
         Returns:
             The file, or None where no more are written.
@@ -205,8 +197,8 @@ class Recorder(StepHook):
         """Write the failures that are in no file yet; waits for the device.
 
         Returns:
-            The file, or None where nothing failed since the last one. If the file cannot be written, this warns and
-            ends the recording: a full disk must not end the run.
+            The file, or None where nothing failed since the last one. A file that cannot be written ends the recording
+            with a warning: a full disk must not end the run.
         """
         count = int(self._num_used) if self.active else 0
         if count == 0:
@@ -231,9 +223,6 @@ class Recorder(StepHook):
         if self._num_files >= self.cfg.dumps:
             self._stop()
         return path
-
-    def _read_state(self) -> list[torch.Tensor]:
-        return [read() for read in self._readers.values()]
 
     def _keep_failures(self, causes: torch.Tensor) -> None:
         """Copy the history of environments with a cause, shape (num_envs,), to free slots, without waiting."""

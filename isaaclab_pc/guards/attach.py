@@ -24,24 +24,21 @@ _CHECKED = (torch.float16, torch.float32)
 
 
 def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
-    """Guard an environment, which stays the object that it is: learning libraries' wrappers need its class.
+    """Guard an environment, which stays the same object: learning libraries' wrappers need its class.
 
-    Checked are actions, results of ``step`` and ``reset`` and, between physics and the task's own terminations and
-    rewards, the state of its assets, of which a faulty one is replaced by their defaults: sums and averages that the
-    task keeps stay finite. Then the episode ends like any other, and the task's own reset runs: in the same step, or,
-    if only an observation is bad, before the next physics step. Tasks that draw the randomness of all resets from one
-    generator draw other numbers after a fault.
+    Actions, results of ``step`` and ``reset`` and, between physics and the task's terminations and rewards, the state
+    of its assets are checked. A faulty state is replaced by the assets' defaults, so sums that the task keeps stay
+    finite. The episode ends like any other, and the task's own reset runs in the same step or, if only an observation
+    is bad, before the next physics step. A task that draws all resets from one generator draws other numbers after a
+    fault.
 
-    An environment of your own may call this at the end of its ``__init__``. Afterwards ``env.guard`` is the guard,
-    and ``extras["log"]`` has its counters.
+    An environment of your own may call this at the end of its ``__init__``. Afterwards ``env.guard`` is the guard, and
+    ``extras["log"]`` has its counters.
 
     Args:
         env: A ``DirectRLEnv`` or ``ManagerBasedRLEnv``, or a gymnasium wrapper around one.
         cfg: Mode and bounds. With mode ``disabled`` the environment is left as it is.
         task: Name for messages.
-
-    Returns:
-        The guard.
 
     Raises:
         ConfigError: The environment is of another kind, or has a guard already, or a bound or mode is not valid.
@@ -72,11 +69,7 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
 
 
 def _allowed_actions(env: Any, cfg: GuardCfg) -> tuple[Any, Any]:
-    """Return the smallest and the largest action that a task takes.
-
-    They are the bounds of its action space. Where that has none, they are those of the guard, or [-1, 1], for which
-    tasks scale their actions.
-    """
+    """Return the action space's bounds; where it has none, those of the guard, or [-1, 1]."""
     low, high = cfg.action or (-1.0, 1.0)
     space = getattr(env, "single_action_space", None)
     if not isinstance(space, gym.spaces.Box):
@@ -91,10 +84,7 @@ def _allowed_actions(env: Any, cfg: GuardCfg) -> tuple[Any, Any]:
 
 
 class _GuardFilter(StepFilter):
-    """Calls a :class:`StepGuard` in the steps of an environment that does not call one by itself.
-
-    Tensors of the task are copied before they are changed: it may keep what it returns.
-    """
+    """Runs a :class:`StepGuard` in a foreign environment's steps. Tensors of the task are copied before changes."""
 
     def __init__(self, env: Any, guard: Guard) -> None:
         self._env = env
@@ -177,7 +167,7 @@ class _GuardFilter(StepFilter):
         log.update(self._step_guard.log())
 
     def _guarded_observations(self, obs: Any) -> tuple[Any, torch.Tensor | None]:
-        """Return observations without bad values, and whose episodes they end, shape (num_envs,), bool, or None."""
+        """Return observations without bad values, and the mask (num_envs,) of episodes that they end, or None."""
         leaves = dict(_leaves(obs, self._guard.num_envs))
         checked = {name: v for name, v in leaves.items() if v.is_floating_point() and v.numel() > 0}
         checked = {name: v if v.dtype in _CHECKED else v.float() for name, v in checked.items()}

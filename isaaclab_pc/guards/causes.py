@@ -71,14 +71,8 @@ class FaultError(RuntimeError):
     ) -> None:
         """Put everything that is known into the message.
 
-        Args:
-            task: Name of the task.
-            env_ids: Environments with the fault.
-            causes: Names of what was found in them.
-            tensor: What was being checked: ``actions``, ``reward``, an observation group, or the name of an asset or
-                camera.
-            step: Steps since the environment was made.
-            dump: File with the history of these environments, if one was written.
+        ``tensor`` is ``actions``, ``reward``, an observation group, an asset or a camera; ``step`` counts from when the
+        environment was made; ``dump`` is a file with the history of these environments.
         """
         self.task = task
         self.env_ids = tuple(env_ids)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,8 @@ _log = logging.getLogger(__name__)
 class Guard:
     """Finds environments with bad values, counts them by cause, and benches those that keep failing.
 
-    Call :meth:`begin_step`, then any number of checks, then :meth:`end_step`. All results stay on the device, and
-    nothing here waits for it, with three exceptions: mode ``raise``; :meth:`pending_counts`, because Isaac Lab resets
-    environments by ids on the host; and :meth:`benched_ids`, when one more is benched. On the CPU, where there is
-    nothing to wait for, a tensor whose smallest and largest number are within the bounds is done.
+    Call :meth:`begin_step`, then any number of checks, then :meth:`end_step`. Results stay on the device. Only mode
+    ``raise``, :meth:`pending_counts` and, when one more environment is benched, :meth:`benched_ids` wait for it.
 
     Example:
         .. code-block:: python
@@ -63,8 +63,8 @@ class Guard:
             num_envs: Number of environments.
             device: Torch device of the checked tensors.
             task: Name for messages.
-            allowed_actions: Smallest and largest action that the task takes, two numbers or two tensors of the shape of
-                an action: where mode ``sanitize`` puts bad ones. None: the bounds of ``cfg``.
+            allowed_actions: Smallest and largest action of the task, numbers or tensors of an action's shape. Mode
+                ``sanitize`` clamps bad ones to them. None: the bounds of ``cfg``.
 
         Raises:
             ConfigError: A bound or mode is not valid.
@@ -91,7 +91,6 @@ class Guard:
 
         self._allocate_masks()
         self._allocate_counters()
-        self._allocate_pending_counts()
         self.findings = kernels.Findings()
         """Where kernels record what they find."""
         self.findings.causes = wp.from_torch(self.causes)
@@ -118,7 +117,7 @@ class Guard:
         self._warned: set[int] = set()
         self._benched_ids = self._zeros(0, torch.int64)
         self._bad = dict(zip(Cause, self._found[4 * n :].view(torch.bool).view(-1, n), strict=True))
-        # The causes whose mask in _bad a kernel may have written since it was cleared.
+        # Causes with a mask in _bad that a kernel may have written since it was cleared.
         self._written: set[Cause] = set()
         self._previous_action: torch.Tensor | None = None
 
@@ -134,7 +133,6 @@ class Guard:
         self._total_before = 0
         self._total_logged = 0
 
-    def _allocate_pending_counts(self) -> None:
         self._pending = self._zeros(2, torch.int32)
         self._pending_on_host = self._pending if self._on_cpu else torch.zeros(2, dtype=torch.int32, pin_memory=True)
         self._pending_view = self._pending_on_host.numpy()
@@ -151,12 +149,12 @@ class Guard:
 
     @property
     def faulted(self) -> torch.Tensor:
-        """Environments whose episode a fault of the current step ends, shape (num_envs,), bool."""
+        """Environments with an episode that a fault of the current step ends, shape (num_envs,), bool."""
         return torch.zeros_like(self.benched) if self.repairs else self.causes != 0
 
     @property
     def excluded(self) -> torch.Tensor:
-        """Environments whose values do not count in the current step: faulted or benched, shape (num_envs,), bool."""
+        """Faulted or benched environments: their values do not count in this step, shape (num_envs,), bool."""
         # Where values are repaired, nobody is benched.
         return self.benched if self.repairs else torch.logical_or(self.causes, self.benched)
 
@@ -219,13 +217,11 @@ class Guard:
         return bad
 
     def check_actions(self, actions: torch.Tensor) -> torch.Tensor:
-        """Check actions and their change since the step before.
-
-        Args:
-            actions: Shape (num_envs, ...), any floating dtype; not changed.
+        """Check actions (num_envs, ...) of any floating dtype and their change since the step before.
 
         Returns:
-            The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments.
+            The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments. The given
+            ones are not changed.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
@@ -263,7 +259,14 @@ class Guard:
             return
 
         self._pending.zero_()
-        self.launch("bench", kernels.update_bench, self.num_envs, (), self._bench_inputs)
+        arrays = (self.causes, self.awaiting_reset)
+        state = (self._since_fault, self._relapses, self.benched, self._pending)
+
+        def inputs() -> list[Any]:
+            bench = (self.cfg.bench_steps, self.cfg.bench_after)
+            return [*map(wp.from_torch, arrays), *bench, *map(wp.from_torch, state)]
+
+        self.launch("bench", kernels.update_bench, self.num_envs, (), inputs)
         if self._copied is not None:
             self._pending_on_host.copy_(self._pending, non_blocking=True)
             self._copied.record()
@@ -274,24 +277,11 @@ class Guard:
         self._steps_without_change = self._steps_without_change + 1 if unchanged else 0
         return self._steps_without_change > self.cfg.bench_steps + 1
 
-    def _bench_inputs(self) -> list[Any]:
-        return [
-            wp.from_torch(self.causes),
-            wp.from_torch(self.awaiting_reset),
-            self.cfg.bench_steps,
-            self.cfg.bench_after,
-            wp.from_torch(self._since_fault),
-            wp.from_torch(self._relapses),
-            wp.from_torch(self.benched),
-            wp.from_torch(self._pending),
-        ]
-
     def pending_counts(self) -> tuple[int, int]:
         """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`.
 
-        This waits until the last step's observations are checked, and for nothing that was asked of the device after
-        that. Whoever has read on the host since then which episodes ended, as the loops of RSL-RL and RL-Games do, has
-        waited for it already.
+        This waits until the last step's observations are checked. The loops of RSL-RL and RL-Games have waited for that
+        already, by reading on the host which episodes ended.
         """
         if self._copied is not None:
             self._copied.synchronize()
@@ -299,7 +289,7 @@ class Guard:
         return awaiting_reset, benched
 
     def benched_ids(self) -> torch.Tensor:
-        """Return the environments that were benched at the last :meth:`end_step`, int64, and warn once about each.
+        """Return the environments benched at the last :meth:`end_step`, int64, and warn once about each.
 
         This waits for the device where there are more than at the call before.
         """
@@ -340,12 +330,11 @@ class Guard:
         self._warned.clear()
 
     def log(self) -> dict[str, torch.Tensor]:
-        """Return the counters for a training log, all of shape ().
+        """Return the counters for a training log, all of shape (): the counters themselves, so logging copies nothing.
 
-        They are the counters themselves and not copies, so that logging costs nothing: whoever reads them once an
-        iteration gets their values at its end. ``Guard/<cause>`` counts faulty environment steps since the start by
-        their first cause, ``Guard/per_million_steps`` relates them to all steps, ``Guard/worst_env`` is the environment
-        that has most of them (0 while there are none), ``Guard/benched`` is the number of benched environments.
+        ``Guard/<cause>`` counts faulty environment steps since the start by their first cause.
+        ``Guard/per_million_steps`` relates them to all steps, ``Guard/worst_env`` is the environment that has most of
+        them (0 while there are none), ``Guard/benched`` is the number of benched environments.
         """
         total = None if self._total_view is None else int(self._total_view[0])
         if total != 0:
@@ -356,19 +345,12 @@ class Guard:
         return dict(self._log)
 
     def raise_if(self, bad: torch.Tensor, tensor: str) -> None:
-        """In mode ``raise``, stop with a :class:`FaultError` if anything is bad.
-
-        Args:
-            bad: Shape (num_envs,), bool or bits.
-            tensor: Name of what was checked.
-        """
+        """In mode ``raise``, raise :class:`FaultError` if ``bad``, shape (num_envs,), has any."""
         if self.cfg.mode != "raise" or not bool(bad.any()):
             return
 
         ids = bad.nonzero().squeeze(-1)
-        bits = 0
-        for found in self.causes[ids].tolist():
-            bits |= found
+        bits = functools.reduce(operator.or_, self.causes[ids].tolist())
         dump = self.dump(ids) if self.dump is not None else None
         raise FaultError(self.task, ids.tolist(), Cause.labels(bits), tensor, self.steps, dump)
 

@@ -31,10 +31,9 @@ class GuardCfg:
 
     mode: Mode = "quarantine"
     """``quarantine`` ends a faulty environment's episode with reward 0 and resets the environment. ``sanitize``
-    replaces a bad value and goes on: a reward, observation or depth by the nearest bound and its NaN by 0; an action by
-    the nearest one that the task allows, NaN by 0; a joint's position by its limit, a velocity by 0, a free body's
-    position and what is NaN by the asset's default. ``raise`` stops with a
-    :class:`FaultError`; it waits for the device at every check. ``disabled`` checks nothing."""
+    replaces the bad value and goes on: a reward, observation, depth or action by the nearest bound, its NaN by 0; a
+    joint's position by its limit, a velocity by 0, a free body's position and other NaN by the asset's default.
+    ``raise`` stops with a :class:`FaultError`; it waits for the device at every check. ``disabled`` checks nothing."""
 
     ends: Literal["terminated", "truncated"] = "terminated"
     """How ``quarantine`` marks the end of a faulty episode. After ``terminated`` a learner expects no more reward;
@@ -83,11 +82,7 @@ class GuardCfg:
     ``sanitize`` benches none."""
 
     def check(self) -> None:
-        """Refuse values that make no sense.
-
-        Raises:
-            ConfigError: The message names the setting, its value and what was expected.
-        """
+        """Raise ConfigError, naming the setting, for values that make no sense."""
         for name, choices in (("mode", get_args(Mode)), ("ends", ("terminated", "truncated"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"guard.{name}={getattr(self, name)}: {closest(str(getattr(self, name)), choices)}")

@@ -28,7 +28,7 @@ class Findings:
     """Bits found in this step, shape (N,)."""
 
     benched: wp.array(dtype=wp.bool)
-    """Environments whose faults no longer count, shape (N,)."""
+    """Benched environments: their faults no longer count, shape (N,)."""
 
     counts: wp.array(dtype=wp.int64)
     """Faulty environment steps by their first cause, shape (C,)."""
@@ -271,7 +271,7 @@ def hide_observations(
     ended: wp.array(dtype=wp.bool),
     findings: Findings,
 ):
-    """Tell whose observations are hidden and whose episodes they end, one thread an environment."""
+    """Tell which environments hide their observations and which episodes end, one thread an environment."""
     env = wp.tid()
     is_bad = bad[env] or bad_depth[env]
     hidden[env] = is_bad or findings.benched[env]

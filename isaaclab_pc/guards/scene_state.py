@@ -53,12 +53,7 @@ class SceneState:
     """
 
     def __init__(self, guard: Guard, scene: Any) -> None:
-        """Read the assets' limits.
-
-        Args:
-            guard: Where findings go.
-            scene: An initialized ``InteractiveScene``.
-        """
+        """Read the assets' limits from an initialized ``InteractiveScene``; findings go to ``guard``."""
         self._guard = guard
         self._scene = scene
         articulations, rigid_objects = own_assets(scene, guard.num_envs)
@@ -70,11 +65,7 @@ class SceneState:
         self._bodies = rigid_objects | floating
 
     def check(self) -> None:
-        """Mark the environments whose state is not finite or out of bounds; in mode ``sanitize``, repair them.
-
-        Raises:
-            FaultError: Something was found, and the mode is ``raise``.
-        """
+        """Mark environments with a faulty state. ``sanitize`` repairs them, ``raise`` raises :class:`FaultError`."""
         guard = self._guard
         raises = guard.cfg.mode == "raise"
 
@@ -125,27 +116,17 @@ class SceneState:
     def _body_bounds(self) -> list[Any]:
         cfg = self._guard.cfg
         origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
-        bounds: list[Any] = [*cfg.fastest()]
-        fastest = wp.vec2f(*bounds)
-        return [
-            origins,
-            *cfg.bounds("position"),
-            cfg.quaternion_tolerance,
-            fastest,
-            *_BODY_BITS,
-            self._guard.findings,
-        ]
+        fastest: Any = cfg.fastest()
+        limits = [*cfg.bounds("position"), cfg.quaternion_tolerance, wp.vec2f(*fastest)]
+        return [origins, *limits, *_BODY_BITS, self._guard.findings]
 
     def _repair(self, bad: torch.Tensor) -> None:
-        """Write the nearest state that the assets can be in to environments, a mask of shape (num_envs,), bool.
-
-        A bound of what is no fault would leave a joint far beyond its limit, or a body falling beside the scene, which
-        fails again in the next step.
-        """
+        """Write the nearest state that the assets can be in to environments, a mask of shape (num_envs,), bool."""
         # On CUDA, asking would wait for the device; writing nothing waits for nothing.
         if bad.device.type == "cpu" and not bad.any():
             return
 
+        # To the limit, not to the bound of a fault: far beyond its limit a joint would fail again in the next step.
         mask = wp.from_torch(bad)
         for joints in self._joints:
             data = joints.asset.data
@@ -187,13 +168,7 @@ class SceneState:
 
 
 def joint_bounds(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
-    """Return the bounds of an articulation's joints: their limits, widened by the configured margins.
-
-    Args:
-        cfg: The margins.
-        name: The articulation's name in its scene.
-        asset: The articulation. Where environments differ in a limit, the widest counts.
-    """
+    """Return the bounds of an articulation's joints: the widest limits of all environments, widened by the margins."""
     limits = asset.data.joint_pos_limits.torch
     least = limits[..., 0].amin(dim=0)
     most = limits[..., 1].amax(dim=0)

@@ -40,16 +40,7 @@ class BadObservations(NamedTuple):
 
 
 def check_action(action: Any, shape: tuple[int, ...]) -> None:
-    """Refuse what a step cannot take; nothing waits for the device.
-
-    Args:
-        action: What the caller gave.
-        shape: What the task takes, (num_envs, ...).
-
-    Raises:
-        TypeError: It is no tensor of real numbers.
-        ValueError: It has another shape.
-    """
+    """Raise TypeError unless ``action`` is a real tensor, ValueError unless it has ``shape``; waits for nothing."""
     if not isinstance(action, torch.Tensor) or action.is_complex():
         kind = action.dtype if isinstance(action, torch.Tensor) else type(action).__name__
         raise TypeError(f"actions are {kind}, expected a torch.Tensor of real numbers.")
@@ -78,8 +69,7 @@ class StepGuard:
             env: The ``DirectRLEnv`` or ``ManagerBasedRLEnv``.
             guard: Finds and counts.
             scene_state: Checks the state of the environment's scene.
-            restore_state: Whether a faulty state is replaced by the assets' defaults before the task reads it, so that
-                sums and averages that the task keeps stay finite.
+            restore_state: Whether the assets' defaults replace a faulty state before the task reads it.
         """
         self._env = env
         self._guard = guard
@@ -94,13 +84,10 @@ class StepGuard:
         self._guard.unbench_all()
 
     def begin_step(self, action: torch.Tensor) -> torch.Tensor:
-        """Reset and hold what the last step left to do, and check the actions.
+        """Reset and hold what the last step left to do, and check the actions, (num_envs, ...), which are not changed.
 
-        Args:
-            action: As the caller gave it, shape (num_envs, ...); not changed. Only floating-point actions are checked.
-
-        Returns:
-            The action to take: 0 in excluded environments, repaired in mode ``sanitize``.
+        Returns the action to take: 0 in excluded environments, repaired in mode ``sanitize``. Only floating-point
+        actions are checked.
         """
         awaiting_reset, benched = self._guard.pending_counts()
         if awaiting_reset > 0:
@@ -141,9 +128,8 @@ class StepGuard:
         """End the episodes of environments with a fault in this step, in the way that ``cfg.ends`` names.
 
         Args:
-            terminated: Conclusion of the task, shape (num_envs,), bool; not changed. It means nothing where an
-                environment is faulty or benched.
-            truncated: Environments out of time, likewise; it counts in benched environments, too: an evaluation waits
+            terminated: Conclusion of the task, shape (num_envs,), bool; not changed. Ignored where faulty or benched.
+            truncated: Environments out of time, likewise. It counts in benched environments, too: an evaluation waits
                 for the ends of all environments' episodes.
 
         Returns:
@@ -159,16 +145,13 @@ class StepGuard:
         return dones
 
     def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
-        """Check the reward, set it to 0 where it does not count, and end the episodes in which it is bad.
-
-        A reward of an environment that is excluded already is no fault of its own.
+        """Check the reward, set it to 0 in excluded environments, and end the episodes in which it is bad.
 
         Args:
             reward: Shape (num_envs,), float32, changed in place.
 
         Returns:
-            Environments in which no term of the reward counts, shape (num_envs,), bool; None if it is known that all
-            count.
+            Environments in which the reward does not count, shape (num_envs,), bool; None if it is known that all do.
         """
         guard = self._guard
         low, high = self._reward_bounds
@@ -191,25 +174,18 @@ class StepGuard:
         self._guard.on_reset(env_ids)
 
     def check_depth(self, images: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Check depth images; their faults count among those of the next :meth:`check_observations`.
+        """Check planar depth [m] by the name of the camera, each (num_envs, H, W), float32.
 
-        Args:
-            images: Planar depth [m] by the name of the camera, each (num_envs, H, W), float32.
-
-        Returns:
-            The images to use: those given; in mode ``sanitize`` they are repaired in place.
+        Returns the images to use, which mode ``sanitize`` repairs in place. Faults count among those of the next
+        :meth:`check_observations`.
         """
         self._bad_depth = self._guard.check(Cause.DEPTH, *images.values(), names=tuple(images))
         return images
 
     def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
-        """Check observation groups.
+        """Check observation groups (num_envs, ...), float16 or float32; mode ``sanitize`` repairs them in place.
 
-        Args:
-            groups: Each (num_envs, ...), float16 or float32. In mode ``sanitize`` they are repaired in place.
-
-        Returns:
-            Environments to hide and to end; None if it is known that there are none.
+        Returns environments to hide and to end; None if it is known that there are none.
         """
         guard = self._guard
         bad = guard.check(Cause.OBSERVATION, *groups.values(), names=tuple(groups))
@@ -224,13 +200,9 @@ class StepGuard:
     def end_by_observation(
         self, ended: torch.Tensor, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor
     ) -> None:
-        """End episodes in which an observation is bad, after the step's resets, in the way that ``cfg.ends`` names.
+        """End the episodes of ``ended`` after the step's resets, in the way that ``cfg.ends`` names, with reward 0.
 
-        Args:
-            ended: Environments to end, shape (num_envs,), bool.
-            reward: The step's reward, shape (num_envs,), float32; becomes 0 there. Changed in place, as are the others.
-            terminated: Shape (num_envs,), bool.
-            truncated: Shape (num_envs,), bool.
+        All are (num_envs,): ``reward`` float32, the others bool; all but ``ended`` are changed in place.
         """
         arrays = [ended, reward, terminated, truncated, self._env.reset_buf]
         guard = self._guard

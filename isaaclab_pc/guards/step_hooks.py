@@ -6,7 +6,7 @@ environment that does not call one by itself. The environment's methods are repl
 are. A step then goes as follows; at each point, hooks are called in the order in which they were added.
 
 1. ``hook.before_step(action)``, with the action as the caller gave it
-2. ``filter.before_step(action)``, whose result is the action that is taken
+2. ``filter.before_step(action)`` returns the action that is taken
 3. the environment sets its targets (``_pre_physics_step``, or ``action_manager.process_action``)
 4. ``hook.after_targets()``
 5. physics
@@ -17,7 +17,7 @@ are. A step then goes as follows; at each point, hooks are called in the order i
 10. rewards (``_get_rewards``, or ``reward_manager.compute``), then ``filter.after_reward(reward)``
 11. resets (``_reset_idx``), each followed by ``filter.on_reset(env_ids)``
 12. the environment makes its observations
-13. ``filter.after_step(result)``, whose result the caller gets
+13. ``filter.after_step(result)`` returns what the caller gets
 14. ``hook.after_step()``
 """
 
@@ -104,14 +104,10 @@ class StepFilter:
 
 
 def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
-    """Let a hook watch an environment's steps, until it is removed or the environment is closed.
+    """Let a hook watch the steps of an unwrapped environment, until it is removed or the environment is closed.
 
-    Args:
-        env: An unwrapped ``DirectRLEnv`` or ``ManagerBasedRLEnv``. It stays the object that it is.
-        hook: Called after those that were added before.
-
-    Returns:
-        Removes the hook; the others stay. Without any, the environment has its own methods again.
+    It is called after those that were added before. The returned function removes it; without any hook, the environment
+    has its own methods again.
     """
     methods = _methods_of(env)
     methods.hooks = (*methods.hooks, hook)

@@ -14,16 +14,6 @@ from isaaclab_pc.settings import PhysicsSettings
 if TYPE_CHECKING:
     from isaaclab.envs import DirectRLEnvCfg
 
-__all__ = [
-    "PRESETS",
-    "apply_physics",
-    "check_time_steps",
-    "expand_preset",
-    "physx_fragments",
-    "scene_parts",
-    "spawner_fragments",
-]
-
 MAX_DT = 0.1
 """Largest physics step accepted [s]."""
 
@@ -44,15 +34,9 @@ divides the task's control period. They come from the measurement in benchmarks/
 
 
 def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
-    """Write ``settings`` into an environment's config, in place.
+    """Write ``settings`` into an environment's config, in place; returns the name of the backend that will run.
 
-    Args:
-        env_cfg: Config with ``sim.physics`` a ``PhysicsPresetsCfg``, or the one of its presets that
-            ``settings.backend`` names.
-        settings: What the user asked for.
-
-    Returns:
-        The name of the backend that will run.
+    ``env_cfg.sim.physics`` is a ``PhysicsPresetsCfg``, or the one of its presets that ``settings.backend`` names.
 
     Raises:
         ConfigError: The backend is not installed or lacks a setting or the preset, or ``dt`` does not divide the
@@ -77,14 +61,7 @@ def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
 
 
 def check_time_steps(env_cfg: Any) -> None:
-    """Refuse time steps and iterations that no solver can take, however they came into a config.
-
-    Args:
-        env_cfg: The config of any Isaac Lab task, every setting applied.
-
-    Raises:
-        ConfigError: The message names the field, its value and the limit.
-    """
+    """Raise ConfigError for time steps and iterations of any Isaac Lab task that no solver can take."""
     if not 0.0 < env_cfg.sim.dt <= MAX_DT:
         raise ConfigError(f"env.sim.dt={env_cfg.sim.dt} must be above 0 and at most {MAX_DT} s: set a smaller step.")
     physics = env_cfg.sim.physics
@@ -99,15 +76,12 @@ def check_time_steps(env_cfg: Any) -> None:
 
 
 def expand_preset(settings: PhysicsSettings, backend: str, control_period: float) -> PhysicsSettings:
-    """Fill in what a preset says about fields that were not given.
+    """Return settings without a preset: what it says about fields that were not given is filled in.
 
     Args:
         settings: What the user asked for.
         backend: The backend that will run, of :func:`resolve_backend`.
         control_period: Time between two actions of the task [s]; it stays.
-
-    Returns:
-        Settings without a preset; what the user gave is as it was.
 
     Raises:
         ConfigError: The backend lacks the preset; the message names the alternative.
@@ -161,7 +135,7 @@ def _apply_newton(physics: Any, settings: PhysicsSettings) -> None:
         )
     if settings.velocity_limit_scale is not None:
         raise ConfigError(
-            "physics.velocity_limit_scale does not exist on newton_mjwarp, whose joints have no velocity limit: use "
+            "physics.velocity_limit_scale does not exist on newton_mjwarp: its joints have no velocity limit. Use "
             "physics.effort_limit_scale, or physics=ovphysx."
         )
     if settings.substeps is not None:

@@ -25,25 +25,18 @@ _UNLIMITED = 1e6
 def largest_stable_dt(
     stiffness: ArrayLike, damping: ArrayLike, inertia: ArrayLike, *, implicit_damping: bool = False
 ) -> NDArray[np.float64]:
-    """Return the largest time step at which the motion of an undisturbed drive does not grow.
+    """Return the largest time step [s] at which the motion of an undisturbed drive does not grow; inf for any step.
 
-    A joint of inertia m under the drive force -k x - d v is stepped by semi-implicit Euler,
-    v' = v - dt (k x + d v) / m and x' = x + dt v'. The eigenvalues of this map lie in the unit circle, by Jury's
-    criterion, while dt^2 k + 2 dt d < 4 m; without damping this is the known dt < 2 / sqrt(k / m). With the damping
-    taken at the end of the step (MuJoCo's ``implicitfast``) the map has v' = (v - dt k x / m) / (1 + dt d / m), and the
-    bound is dt^2 k - 2 dt d < 4 m.
-
-    Sources: E. I. Jury, "Theory and Application of the z-Transform Method", 1964; E. Hairer, C. Lubich, G. Wanner,
-    "Geometric Numerical Integration", I.1.4; MuJoCo's documentation, "Computation", "Numerical integration".
+    A joint of inertia m under the drive force -k x - d v is stepped by semi-implicit Euler:
+    v' = v - dt (k x + d v) / m and x' = x + dt v'. By Jury's criterion (1964) the eigenvalues of this map lie in the
+    unit circle while dt^2 k + 2 dt d < 4 m. With the damping taken at the end of the step (MuJoCo's
+    ``implicitfast``), v' = (v - dt k x / m) / (1 + dt d / m), and the bound is dt^2 k - 2 dt d < 4 m.
 
     Args:
         stiffness: k [N*m/rad or N/m], any shape.
         damping: d [N*m*s/rad or N*s/m], broadcast with it.
         inertia: m, what the joint feels, armature included [kg*m^2 or kg], above 0, broadcast with it.
         implicit_damping: Whether the solver takes the damping at the end of the step.
-
-    Returns:
-        The step [s], of the common shape; inf where every step is stable.
     """
     k, d, m = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia)))
 
@@ -63,7 +56,7 @@ def check_drives(
     *,
     implicit_damping: bool = False,
 ) -> list[str]:
-    """Find drives with gains beyond the stability limit of :func:`largest_stable_dt`.
+    """Return a warning for each drive beyond :func:`largest_stable_dt`, with a stable step and armature.
 
     Args:
         names: Joints, J.
@@ -72,9 +65,6 @@ def check_drives(
         inertia: What each joint feels, armature included, shape (J,) [kg*m^2 or kg].
         dt: Step at which the drive's force is computed [s].
         implicit_damping: As for :func:`largest_stable_dt`.
-
-    Returns:
-        One warning per joint, with the step and the armature that would be stable.
     """
     k, d, m = (np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia))
     limits = largest_stable_dt(k, d, m, implicit_damping=implicit_damping)
@@ -90,14 +80,9 @@ def check_drives(
 
 
 def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
-    """Find a ratio of masses that is too large for contact solvers.
+    """Return a warning where the heaviest body has more than :data:`MAX_MASS_RATIO` times the mass of the lightest.
 
-    Args:
-        names: Bodies, B.
-        masses: Shape (B,) [kg]; bodies without mass do not count.
-
-    Returns:
-        One warning where the heaviest body has more than :data:`MAX_MASS_RATIO` times the mass of the lightest.
+    ``masses`` are those of the B bodies ``names``, shape (B,) [kg]; bodies without mass do not count.
     """
     values = np.asarray(masses, dtype=np.float64)
     moving = np.flatnonzero(values > 0.0)
@@ -120,18 +105,16 @@ def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
 def check_limits(
     names: Sequence[str], position: ArrayLike, velocity: ArrayLike, effort: ArrayLike, *, asset: str = "the robot"
 ) -> list[str]:
-    """Find joints without limits.
+    """Return a warning for each kind of limit that joints lack.
+
+    NaN, inf, 0 and magnitudes from 1e6 are none; a joint lacks a position limit only if neither side has one.
 
     Args:
         names: Joints, J.
         position: Lower and upper limits, shape (J, 2) [rad or m].
         velocity: Shape (J,) [rad/s or m/s].
         effort: Shape (J,) [N*m or N].
-        asset: What they belong to, for the message.
-
-    Returns:
-        One warning per kind of limit, with the joints that lack it. NaN, inf, 0 and magnitudes from 1e6 mean that there
-        is no limit; a joint lacks a position limit only if neither side has one.
+        asset: Owner of the joints, for the message.
     """
     lower, upper = np.asarray(position, dtype=np.float64).reshape(-1, 2).T
     missing = {
@@ -152,21 +135,12 @@ def _is_limit(values: ArrayLike) -> NDArray[np.bool_]:
 
 
 def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
-    """Check every articulation and rigid body of a running scene, as they are in its first environment.
+    """Return warnings about every articulation and rigid body of an initialized scene, as in its first environment.
 
     Drives that the solver integrates implicitly (PhysX) have no limit and are left out. MuJoCo Warp takes damping at
-    the end of its own step and stiffness at the beginning. Isaac Lab's explicit actuators compute a force once per
-    physics step.
-
-    The inertia of a joint is what it feels while all others are free, the inverse of the diagonal of the inverse mass
-    matrix, in the present pose: no drive is stable that this finds unstable.
-
-    Args:
-        scene: Isaac Lab's ``InteractiveScene``, initialized.
-        sim_cfg: Its ``SimulationCfg``.
-
-    Returns:
-        The warnings.
+    the end of its own step and stiffness at the beginning; Isaac Lab's explicit actuators compute a force once per
+    physics step. A joint's inertia is what it feels while all others are free (the inverse of the diagonal of the
+    inverse mass matrix) in the present pose: no drive is stable that this finds unstable.
     """
     warnings: list[str] = []
     for asset_name, asset in scene.articulations.items():

@@ -19,17 +19,10 @@ _INSTALL_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
 
 
 def resolve_backend(backend: str, device: str) -> str:
-    """Turn a selector into the backend that will run.
+    """Return ``ovphysx``, ``newton_mjwarp`` or ``isaacsim_physx`` for a selector, one of :data:`BACKENDS`.
 
-    ``auto`` is ovphysx on the CPU where it is installed, else Newton. ``physx`` is Isaac Sim's PhysX where Isaac Sim
-    is installed, else ovphysx.
-
-    Args:
-        backend: One of :data:`BACKENDS`.
-        device: Simulation device, ``cpu`` or ``cuda:N``.
-
-    Returns:
-        ``ovphysx``, ``newton_mjwarp`` or ``isaacsim_physx``.
+    ``auto`` is ovphysx on a ``device`` cpu where it is installed, else Newton. ``physx`` is Isaac Sim's PhysX where
+    Isaac Sim is installed, else ovphysx.
 
     Raises:
         ConfigError: The backend, or a library that it loads, is not installed; the message says what to install and
@@ -42,7 +35,6 @@ def resolve_backend(backend: str, device: str) -> str:
 
 
 def _choose(backend: str, device: str) -> str:
-    """Turn a selector into a backend that is installed; see :func:`resolve_backend`."""
     if backend == "auto":
         return "ovphysx" if device.startswith("cpu") and is_installed("ovphysx") else "newton_mjwarp"
     if backend == "physx":
@@ -76,7 +68,6 @@ def _check_libraries() -> None:
 
 
 def _is_found(library: str) -> bool:
-    """Tell whether the system's loader finds a library."""
     try:
         ctypes.CDLL(library)
     except OSError:

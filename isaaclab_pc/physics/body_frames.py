@@ -15,11 +15,8 @@ def keep_frames_on_their_bodies(physics: Any) -> None:
     """Let frames on ovphysx follow the body of their own environment where there are few environments, too.
 
     Where environments are built from several prototypes (pegs and boxes of several sizes), Isaac Lab 3.0 finds the prim
-    of a frame once for each prototype. Where there are not more environments than that, it takes them for those of the
+    of a frame once for each prototype. With no more environments than that, it takes them for those of the
     environments: each frame is that of environment 0, at rest where it was made. Found once, it is copied as it should.
-
-    Args:
-        physics: The physics of the environment that will be built; nothing is done for others than ovphysx.
     """
     if not isinstance(physics, OvPhysxCfg):
         return

@@ -15,12 +15,11 @@ __all__ = ["NewtonBoxContactManager"]
 class NewtonBoxContactManager(NewtonMJWarpManager):
     """Isaac Lab's manager of MuJoCo Warp, with the contacts of two boxes from their own geometry.
 
-    MuJoCo Warp puts box pairs through its general convex collision, which keeps at most 4 points of the touching faces.
-    Where a cube is turned against what it stands on, those are 8 corners of which others are kept from step to step:
-    stacked cubes rocked at 0.3 rad/s and sank into one another. Its collision of boxes alone keeps all 8, at no more
-    cost; a flag of the model chooses it, which neither Isaac Lab nor Newton passes on. Not all tasks gain: a long peg
-    fell through the wall that it lay on, and pushed cubes turned away more often. Isaac Lab reads the backend off the
-    start of this class's name.
+    MuJoCo Warp's general convex collision keeps at most 4 points of two touching faces. Where a cube is turned against
+    what it stands on, those are 8 corners, and others are kept from step to step: stacked cubes rocked at 0.3 rad/s and
+    sank into one another. Its collision of boxes keeps all 8, at no more cost; neither Isaac Lab nor Newton passes on
+    the flag for it. Not all tasks gain: a long peg fell through the wall that it lay on, and pushed cubes turned away
+    more often. Isaac Lab reads the backend off the start of this class's name.
     """
 
     @classmethod

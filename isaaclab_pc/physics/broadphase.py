@@ -2,9 +2,9 @@
 """Shapes of different sizes in different environments, on MuJoCo Warp.
 
 Newton 1.6 hands MuJoCo Warp the size of every shape in every environment, but the bounds that its broad phase tests
-first, the radius ``geom_rbound`` and the box ``geom_aabb``, stay those of the first environment. A larger shape in
-another environment therefore collides only once it is deep inside what it touches: on the table, a cube of 0.3 m beside
-one of 0.1 m in the first environment came to rest at three times its height. PhysX computes its bounds itself.
+first (``geom_rbound``, ``geom_aabb``) stay those of the first environment. A larger shape in another environment
+collides only once it is deep inside what it touches: a cube of 0.3 m beside one of 0.1 m in the first environment came
+to rest at three times its height. PhysX computes its bounds itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import warp as wp
+
+from isaaclab_pc.physics.contacts import mujoco_warp_solver
 
 __all__ = ["fit_broadphase", "shape_bounds"]
 
@@ -23,14 +26,10 @@ _BOX = 6
 
 
 def shape_bounds(kind: torch.Tensor, size: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the bounds of primitive shapes around their centres.
+    """Return the radius of the bounding sphere (W, G) and half extents of the bounding box (W, G, 3) of primitives [m].
 
-    Args:
-        kind: MuJoCo's geometry type, shape (G,): sphere, capsule, ellipsoid, cylinder or box.
-        size: MuJoCo's size [m], shape (W, G, 3): radius, radius and half length, or half extents.
-
-    Returns:
-        Radius of the bounding sphere [m], shape (W, G), and half extents of the bounding box [m], shape (W, G, 3).
+    ``kind`` (G,) is MuJoCo's geometry type: sphere, capsule, ellipsoid, cylinder or box; ``size`` (W, G, 3) its size
+    [m].
     """
     radius = size[..., 0]
     length = size[..., 1]
@@ -46,23 +45,15 @@ def shape_bounds(kind: torch.Tensor, size: torch.Tensor) -> tuple[torch.Tensor, 
 
 
 def fit_broadphase(physics: Any) -> None:
-    """Enlarge the bounds of shapes that differ in size between environments, which Newton does not do.
+    """Enlarge the bounds of shapes that differ in size between environments; nothing happens but on MuJoCo Warp.
 
     Call it once, after the simulation has started. Meshes and planes are left as they are.
-
-    Args:
-        physics: ``sim.physics`` of the running simulation; nothing happens unless it is Newton with MuJoCo Warp.
     """
-    from isaaclab_newton.physics import NewtonCfg, NewtonManager
-
-    # Isaac Lab has no public way to the solver.
-    solver: Any = NewtonManager._solver if isinstance(physics, NewtonCfg) else None
-    model = getattr(solver, "mjw_model", None)
-    if model is None:
+    solver = mujoco_warp_solver(physics)
+    if solver is None:
         return
 
-    import warp as wp
-
+    model = solver.mjw_model
     size = wp.to_torch(model.geom_size)
     kind = wp.to_torch(model.geom_type)
     primitive = (kind >= _SPHERE) & (kind <= _BOX)

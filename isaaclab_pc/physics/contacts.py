@@ -15,16 +15,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "HEADROOM",
-    "BufferUsage",
-    "ContactMonitor",
-    "ContactUsage",
-    "contact_buffer_bytes",
-    "grown",
-    "monitor_contacts",
-]
-
 HEADROOM = 3.0
 """Capacity as a multiple of what an untrained policy needed at most, since a trained one makes more contacts: in the
 lift task on Newton a grasp of the cube takes 2.7 times the contacts and 2.8 times the constraint rows."""
@@ -62,11 +52,7 @@ class ContactMonitor:
     """Keeps the largest numbers of contacts and constraint rows that MuJoCo Warp needed, on the device."""
 
     def __init__(self, data: Any) -> None:
-        """Start at zero.
-
-        Args:
-            data: The solver's ``mujoco_warp.Data``; its arrays are read in place.
-        """
+        """Start at zero; the arrays of the solver's ``mujoco_warp.Data`` are read in place."""
         import torch
         import warp as wp
         from mujoco_warp import OverflowType
@@ -89,9 +75,8 @@ class ContactMonitor:
     def update(self) -> None:
         """Take the solver's last step into account, without waiting for the device.
 
-        The numbers of the steps between two calls are missed: with a call per environment step 173 contacts were found
-        where there were 176, in 16 environments that grasp. An overflow is never missed, since the solver keeps its
-        flags.
+        The numbers of the steps between two calls are missed: 173 contacts were found where there were 176, in 16
+        environments that grasp. An overflow is never missed, since the solver keeps its flags.
         """
         from isaaclab_pc.physics.contact_kernels import note_usage
         from isaaclab_pc.tensors.warp_stream import launch_rows
@@ -106,11 +91,7 @@ class ContactMonitor:
         return self._shares.amax()
 
     def usage(self) -> ContactUsage:
-        """Read the numbers; this waits for the device.
-
-        Returns:
-            What was used of both buffers since the start.
-        """
+        """Return the use of both buffers since the start; waits for the device."""
         return ContactUsage(
             num_envs=self._num_envs,
             contacts=self._buffer_usage(int(self._most_contacts[0]), self._max_contacts, self._contact_flags),
@@ -124,12 +105,11 @@ class ContactMonitor:
 
 
 def monitor_contacts(physics: Any) -> ContactMonitor | None:
-    """Watch the simulation of this process; its solver no longer prints its overflow flags.
+    """Return a monitor of this process's simulation; its solver no longer prints its overflow flags.
 
-    Returns:
-        The monitor; None where the solver has no such counters (PhysX, and Newton's other solvers).
+    It is None where the solver has no such counters (PhysX, and Newton's other solvers).
     """
-    solver = _mujoco_warp_solver(physics)
+    solver = mujoco_warp_solver(physics)
     if solver is None:
         return None
 
@@ -140,7 +120,7 @@ def monitor_contacts(physics: Any) -> ContactMonitor | None:
 
 def contact_buffer_bytes(physics: Any) -> int:
     """Return the memory of the solver's contacts and constraint rows in this process [bytes]; 0 but for MuJoCo Warp."""
-    solver = _mujoco_warp_solver(physics)
+    solver = mujoco_warp_solver(physics)
     if solver is None:
         return 0
 
@@ -149,7 +129,7 @@ def contact_buffer_bytes(physics: Any) -> int:
     return tensor_bytes(vars(solver.mjw_data.contact), vars(solver.mjw_data.efc))
 
 
-def _mujoco_warp_solver(physics: Any) -> Any:
+def mujoco_warp_solver(physics: Any) -> Any:
     """Return Newton's solver of this process where it is MuJoCo Warp, or None."""
     from isaaclab_newton.physics import NewtonCfg, NewtonManager
 
@@ -161,17 +141,16 @@ def _mujoco_warp_solver(physics: Any) -> Any:
 def grown(usage: ContactUsage, headroom: float = HEADROOM) -> dict[str, int]:
     """Return larger buffers where those of a simulation have overflowed or have too little room left.
 
-    A buffer that overflowed is at least doubled: the dropped contacts, and the rows and further contacts that they
-    would have caused, are not in the counts. No buffer gets smaller: a short run of an untrained policy says too little
-    for that.
+    A buffer that overflowed is at least doubled: dropped contacts, and rows and contacts that they would have caused,
+    are not in the counts. No buffer gets smaller: a short run of an untrained policy says too little for that.
 
     Args:
         usage: What a simulation used.
         headroom: Capacity to have, as a multiple of what was used.
 
     Returns:
-        The settings of ``physics`` that have to change: ``contacts``, ``constraints``, both or none. They count per
-        environment, so they hold for any number of environments.
+        The settings of ``physics`` that change, ``contacts`` and ``constraints``. They count per environment, so they
+        hold for any number of environments.
     """
     changes = {}
     for name, sharing_envs in (("contacts", usage["num_envs"]), ("constraints", 1)):

@@ -19,12 +19,7 @@ class ShapeFriction:
     """Reads and writes the friction of one asset's shapes."""
 
     def __init__(self, asset: Any, physics: Any) -> None:
-        """Read the friction that the shapes start with.
-
-        Args:
-            asset: An initialized rigid object or articulation.
-            physics: ``sim.physics`` of the running simulation.
-        """
+        """Read the friction that the shapes of an initialized asset start with; ``physics`` is ``sim.physics``."""
         from isaaclab.assets import BaseArticulation
         from isaaclab_newton.physics import NewtonCfg
         from isaaclab_ov.physics import OvPhysxCfg
@@ -48,12 +43,7 @@ class ShapeFriction:
         return self._materials()[..., 0].clone()
 
     def scale(self, env_ids: torch.Tensor, factor: torch.Tensor) -> None:
-        """Set static and dynamic friction to multiples of what the shapes started with.
-
-        Args:
-            env_ids: Environments, shape (M,).
-            factor: Factors, shape (M,).
-        """
+        """Set static and dynamic friction of environments (M,) to multiples (M,) of their first values."""
         rows = env_ids.to(self._start.device)
         start = self._start[rows]
         friction = start * factor.to(start.device).view(-1, *[1] * (start.dim() - 1))

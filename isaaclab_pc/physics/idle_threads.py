@@ -38,13 +38,10 @@ def limit_spinning(environment: MutableMapping[str, str]) -> None:
 def relax_thread_timers() -> Iterator[None]:
     """Let the threads that start in this block wake up to 2 ms late from a sleep, for as long as they live.
 
-    ovphysx starts one that waits for meshes to cook. It sleeps for a microsecond, then looks, as long as the simulation
-    lives: 18 % of a core, and each time it wakes it interrupts another thread, which made rendering a third slower on
-    two virtual cores. The setting that ovphysx names for the cooking does not stop it
-    (``/physics/cooking/ujitsoCollisionCooking``).
-
-    Linux lets a sleep last longer than asked for by the thread's timer slack, 50 us unless it is set, and a thread
-    inherits that of the one that starts it. The slack of the thread that calls is put back at the end of the block.
+    ovphysx starts one that waits for meshes to cook: it sleeps for a microsecond, then looks, as long as the simulation
+    lives. That took 18 % of a core and made rendering a third slower on two virtual cores, and no setting of ovphysx
+    stops it. Linux lets a sleep last longer by the thread's timer slack, which a thread inherits from the one that
+    starts it. The caller's own slack is put back at the end.
     """
     prctl = ctypes.CDLL(None).prctl
     before = prctl(_GET_TIMER_SLACK, 0, 0, 0, 0)

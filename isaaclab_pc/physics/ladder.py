@@ -42,9 +42,9 @@ _LIMITS_LATER = 2.0
 def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
     """Return the next rung of the ladder: twice the substeps (Newton) or iterations, half the step, or half the limits.
 
-    Next is the setting that has changed by the smallest factor from where this package's tasks start, so that the
-    settings are changed in turn, the limits of effort and, on PhysX, velocity last. Where the step is halved, the
-    decimation is doubled, so that the control rate stays.
+    Next is the setting that has changed by the smallest factor from where this package's tasks start; the limits of
+    effort and, on PhysX, velocity are last. Where the step is halved, the decimation is doubled: the control rate
+    stays.
 
     Args:
         values: What :func:`present_values` returns.
@@ -76,7 +76,6 @@ def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
 
 
 def _can_go_on(name: str, value: float) -> bool:
-    """Tell whether the next value of a setting is still within its limit."""
     if name == "dt":
         return value / 2 >= _MIN_DT
     largest = _MAX_SUBSTEPS if name == "substeps" else _MAX_ITERATIONS
@@ -84,15 +83,12 @@ def _can_go_on(name: str, value: float) -> bool:
 
 
 def present_values(env_cfg: Any, backend: str, given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the values that a task runs with.
+    """Return the values that a task runs with, of those :data:`SOLVER_SETTINGS` that the backend has.
 
     Args:
         env_cfg: The task's config, every setting applied.
         backend: ``newton_mjwarp``, ``ovphysx`` or ``isaacsim_physx``.
         given: The ``physics`` settings of the run, for the limits' scales, which the config does not show.
-
-    Returns:
-        Those fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that the backend has and the ladder changes.
     """
     values = {"dt": float(env_cfg.sim.dt), "decimation": int(env_cfg.decimation)}
     limits = _LIMITS[:1] if backend == "newton_mjwarp" else _LIMITS

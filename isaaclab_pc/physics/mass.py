@@ -14,6 +14,8 @@ from typing import Any
 import torch
 import warp as wp
 
+from isaaclab_pc.physics.contacts import mujoco_warp_solver
+
 __all__ = ["ObjectMasses"]
 
 _FREE = 0
@@ -24,23 +26,13 @@ class ObjectMasses:
     """Writes the masses of some objects, their inertias, and what a solver derives from these."""
 
     def __init__(self, assets: Sequence[Any], physics: Any) -> None:
-        """Read the masses and inertias that the objects start with.
-
-        Args:
-            assets: Initialized rigid objects, A of them.
-            physics: ``sim.physics`` of the running simulation.
-        """
+        """Read what initialized rigid objects, A, start with; ``physics`` is the running ``sim.physics``."""
         self._assets = list(assets)
         self._start = [(asset.data.body_mass.torch.clone(), asset.data.body_inertia.torch.clone()) for asset in assets]
         self._constants = _find_constants(self._assets, physics)
 
     def scale(self, env_ids: torch.Tensor, factor: torch.Tensor) -> None:
-        """Set masses and inertias to multiples of what the objects started with.
-
-        Args:
-            env_ids: Environments, shape (M,).
-            factor: Factors on each object's mass, shape (M, A).
-        """
+        """Set masses and inertias in environments (M,) to multiples (M, A) of those that the objects started with."""
         if self._constants is None:
             self._write(env_ids, factor)
             return
@@ -67,12 +59,7 @@ class _Constants:
     """Quantities that MuJoCo Warp derives from the masses of free bodies without children."""
 
     def __init__(self, model: Any, bodies: Sequence[int]) -> None:
-        """Take views of the solver's arrays, and remember what they start with.
-
-        Args:
-            model: MuJoCo Warp's model; its arrays have one row for each environment.
-            bodies: MuJoCo's indices of A bodies.
-        """
+        """Take views of the arrays of MuJoCo Warp's model, a row an environment, and remember those of A bodies."""
         device = wp.device_to_torch(model.body_mass.device)
         dof = wp.to_torch(model.body_dofadr).tolist()
         self._bodies = torch.tensor(bodies, device=device)
@@ -98,12 +85,7 @@ class _Constants:
         self._part = (3.0 * self._start_mass + about_origin) / model.nv
 
     def scale(self, env_ids: torch.Tensor, factor: torch.Tensor) -> None:
-        """Set the constants to what they are at multiples of the starting masses.
-
-        Args:
-            env_ids: Environments, shape (M,).
-            factor: Factors on the bodies' masses, shape (M, A).
-        """
+        """Set the constants in environments (M,) to what they are at multiples (M, A) of the starting masses."""
         change = factor - self._factor[env_ids]
         self._factor[env_ids] = factor
         # Other bodies have a part in these two, and somebody else may have changed it.
@@ -120,14 +102,13 @@ class _Constants:
 
 def _find_constants(assets: Sequence[Any], physics: Any) -> _Constants | None:
     """Return the solver's constants of some objects; None if Isaac Lab's setters have to do."""
-    from isaaclab_newton.physics import NewtonCfg, NewtonManager
+    from isaaclab_newton.physics import NewtonManager
 
-    # Isaac Lab has no public way to the solver.
-    solver: Any = NewtonManager._solver if isinstance(physics, NewtonCfg) else None
-    model = getattr(solver, "mjw_model", None)
-    if model is None or solver.use_mujoco_cpu or model.ntendon or model.nflex:
+    solver = mujoco_warp_solver(physics)
+    if solver is None or solver.use_mujoco_cpu or solver.mjw_model.ntendon or solver.mjw_model.nflex:
         return None
 
+    model = solver.mjw_model
     labels = list(NewtonManager.get_model().body_label)
     of_newton = solver.mjc_body_to_newton.numpy()[0].tolist()
     parent = wp.to_torch(model.body_parentid).tolist()

@@ -53,11 +53,8 @@ def newton_presets(physics: Any) -> list[NewtonCfg]:
 def prepare_for_device(cfg: DirectRLEnvCfg) -> None:
     """Turn off what needs CUDA when ``cfg.sim.device`` is the CPU; call it before the simulation is built.
 
-    CUDA graphs are disabled for physics and cameras. Pinned host memory, which ovphysx asks Warp for, becomes pageable,
-    since a machine without a CUDA driver has none.
-
-    Args:
-        cfg: The environment's config, which is changed.
+    CUDA graphs are disabled for physics and cameras. Pinned host memory, which ovphysx asks Warp for, becomes pageable:
+    a machine without a CUDA driver has none.
     """
     if not str(cfg.sim.device).startswith("cpu"):
         return

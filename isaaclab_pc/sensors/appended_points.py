@@ -46,12 +46,7 @@ class BodyPoints:
     """Points fixed to an asset's bodies."""
 
     def __init__(self, cfg: BodyPointsCfg, scene: InteractiveScene, seed: int) -> None:
-        """Sample the surfaces once.
-
-        Args:
-            cfg: Which bodies, and how many points.
-            scene: The initialized scene.
-            seed: Seed of the sampling.
+        """Sample the surfaces of an initialized scene's bodies once.
 
         Raises:
             ConfigError: No body of that name, the bodies have no geometry, or it differs between environments.
@@ -94,12 +89,7 @@ class BodyPoints:
 
 
 def body_surface(asset: Articulation | RigidObject, name: str) -> trimesh.Trimesh:
-    """Return the visible surface of one body in its own frame [m]; empty where it has none.
-
-    Args:
-        asset: An initialized asset.
-        name: One of its bodies.
-    """
+    """Return the visible surface of an initialized asset's body ``name`` in its own frame [m]; it may be empty."""
     bodies = resolve_matching_prims_from_source(
         asset.cfg.prim_path, lambda prim: prim.HasAPI(UsdPhysics.RigidBodyAPI), raise_if_no_matches=False
     )

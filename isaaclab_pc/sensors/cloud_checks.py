@@ -27,18 +27,9 @@ def check_cloud(
     crop_upper: Sequence[float],
     voxel_size: float,
 ) -> None:
-    """Refuse the settings of a cloud that no operator can make.
+    """Raise ConfigError, naming the value and its limits, for settings of a cloud that no operator can make.
 
-    Args:
-        image_sizes: (H, W) of each camera.
-        num_points: Points per cloud.
-        sampler: Name of the sampler.
-        crop_lower: Lower corner of the crop [m].
-        crop_upper: Upper corner of the crop [m].
-        voxel_size: Edge of a voxel [m].
-
-    Raises:
-        ConfigError: A value is out of its range; the message names it and what would do.
+    Arguments are those of :class:`DepthToCloud`.
     """
     for name, corner in {"crop_lower": crop_lower, "crop_upper": crop_upper}.items():
         if len(corner) != 3:

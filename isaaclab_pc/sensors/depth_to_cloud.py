@@ -41,8 +41,8 @@ class Cloud:
 class DepthToCloud:
     """Turn the depth images of all environments into clouds of K points, without a point image in between.
 
-    Pixels are unprojected at their centres, (u + 0.5 - cx) / fx, which is where Newton's and RTX's renderers sample, or
-    along the rays of a lens, cropped to a box, and sampled:
+    Pixels are unprojected at their centres, (u + 0.5 - cx) / fx, where Newton's and RTX's renderers sample, or along
+    the rays of a lens, cropped to a box, and sampled:
 
     - ``random``: uniformly without replacement;
     - ``grid``: one pixel from each of K equal parts of the valid pixels, taken along a curve that keeps neighbours
@@ -52,14 +52,12 @@ class DepthToCloud:
 
     With at most K valid pixels every sampler takes them all.
 
-    Runs in numba on the CPU, on as many threads as torch may use, and in Warp on CUDA, on torch's current stream and
-    without host syncs; both take the same pixels. On the CPU the memory beside the output is one environment's scratch
-    for each thread. On CUDA it is at most 2 bytes a pixel of all environments (``random`` and ``grid``: 0.13), but that
-    of one environment at the least.
+    It runs in numba on the CPU, on as many threads as torch may use, and in Warp on CUDA, on torch's current stream and
+    without host syncs; both take the same pixels. Beside the output a CPU needs one environment's scratch for each
+    thread, CUDA at most 2 bytes a pixel of all environments (``random`` and ``grid``: 0.13), or one environment's.
 
-    Arithmetic is float32. A coordinate is off by a few units in the last place of the largest number it is made of,
-    about 1e-6 m for cameras within 10 m of the frame; ``float16`` adds its own rounding, at most 2^-11 of the
-    coordinate (0.25 mm below 1 m, 0.5 mm below 2 m). Points so far away that the output could overflow (16 km in
+    Arithmetic is float32: a coordinate is off by about 1e-6 m for cameras within 10 m of the frame. ``float16`` adds at
+    most 2^-11 of the coordinate (0.25 mm below 1 m). Points so far away that the output could overflow (16 km in
     ``float16``) are cropped.
     """
 

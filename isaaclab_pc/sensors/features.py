@@ -17,14 +17,9 @@ from isaaclab_pc.tensors.warp_stream import current_stream
 
 
 def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
-    """Read images at the pixels of a cloud.
+    """Read images (N, H, W, D), one per camera and of one dtype, at the pixels of a cloud; returns (N, K, D).
 
-    Args:
-        images: One per camera, each (N, H, W, D), of one dtype.
-        pixels: Pixels numbered through all cameras, as :class:`Cloud` gives them, shape (N, K).
-
-    Returns:
-        Shape (N, K, D).
+    ``pixels`` (N, K) are numbered through all cameras, as :class:`Cloud` gives them.
     """
     result = None
     offset = 0
@@ -39,6 +34,11 @@ def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Ten
         offset += flat.shape[1]
     assert result is not None
     return result
+
+
+def labels_at(labels: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
+    """Return the semantic ids of images (N, H, W), one per camera, at the pixels of a cloud, shape (N, K), int32."""
+    return at_pixels([image[..., None] for image in labels], pixels)[..., 0]
 
 
 def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> torch.Tensor:
@@ -56,8 +56,8 @@ def estimate_normals(
 ) -> torch.Tensor:
     """Estimate surface normals at the pixels of a cloud from the depth of their neighbours.
 
-    Each normal is the cross product of the differences to one horizontal and one vertical neighbour: of the two
-    sides, the one that is closer in depth, so that edges do not blend surfaces.
+    Each is the cross product of the differences to one horizontal and one vertical neighbour: the side closer in
+    depth, so that edges do not blend surfaces.
 
     Args:
         depths: One depth image per camera [m], each (N, H, W), float32.
@@ -67,8 +67,7 @@ def estimate_normals(
         centers: As for :meth:`DepthToCloud.__call__`.
 
     Returns:
-        Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
-        valid neighbour.
+        Unit normals on the camera's side, shape (N, K, 3); towards the camera where a pixel has no valid neighbour.
     """
     num_envs, num_points = pixels.shape
     normals = torch.empty(num_envs, num_points, 3, device=pixels.device)

@@ -65,8 +65,8 @@ class NumbaBackend:
     ) -> None:
         """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
 
-        The arguments are those of :func:`sample_clouds`, whose ``points`` are ``kept``, float32; ``points`` are a copy
-        of any type.
+        The arguments are those of :func:`sample_clouds`, with ``kept``, float32, for its ``points``. ``points`` are a
+        copy of any type.
         """
         torch_threads = torch.get_num_threads()
         threads = min(torch_threads, self._most_threads)

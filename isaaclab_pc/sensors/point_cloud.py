@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import isaaclab.sim as sim_utils
 import torch
@@ -20,10 +19,11 @@ from isaaclab_pc.sensors.appended_points import BodyPoints
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
-from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
+from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals, labels_at
 from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from isaaclab_pc.sensors.scene_cameras import (
     SemanticLabels,
+    Views,
     color_image,
     depth_image,
     depth_limits,
@@ -64,32 +64,11 @@ class PointCloudData:
     """Pixel of each seen point, shape (N, K), int32: row * W + column, after those of the cameras before it."""
 
 
-class _Views(NamedTuple):
-    """Images of one frame, with the errors of ``cfg.realism``."""
-
-    depths: list[torch.Tensor]
-    """Distance to the image plane per camera [m], each (N, H, W)."""
-
-    intrinsics: torch.Tensor
-    """Pinhole matrices [px], shape (N, C, 3, 3)."""
-
-    pos: torch.Tensor
-    """Positions of the cameras in the world [m], shape (N, C, 3)."""
-
-    quat: torch.Tensor
-    """Orientations of the cameras in the world, optical convention, (x, y, z, w), shape (N, C, 4)."""
-
-    labels: list[torch.Tensor]
-    """Semantic image per camera, each (N, H, W), int32; empty where nothing needs them."""
-
-
 class PointCloud(SensorBase):
     """Depth cameras of a scene, fused into one cloud of a fixed size per environment.
 
-    Lazy like the cameras it reads: nothing is rendered or computed until :attr:`data` is read.
-
-    Draws are keyed by (seed, environment, episode, frame of the episode), so an environment's cloud never depends on
-    what happens in the others.
+    Lazy like the cameras it reads: nothing is rendered or computed until :attr:`data` is read. Draws are keyed by
+    (seed, environment, episode, frame of the episode), so no environment's cloud depends on the others.
     """
 
     cfg: PointCloudCfg
@@ -111,13 +90,9 @@ class PointCloud(SensorBase):
         return self._data
 
     def points_of(self, depths: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return the points of the current frame, made of depth images that its cameras rendered and somebody checked.
+        """Return the buffer of :attr:`PointCloudData.points`, made of given depth unless the frame was made before.
 
-        Args:
-            depths: Distance to the image plane [m] by the name of the camera, of all cameras, each (N, H, W), float32.
-
-        Returns:
-            The buffer of :attr:`PointCloudData.points`. A frame that was made before is not made again.
+        ``depths`` are checked distances to the image plane [m] by the name of each camera, (N, H, W), float32.
         """
         self._depths = depths
         try:
@@ -156,11 +131,9 @@ class PointCloud(SensorBase):
         self._redraw(mask)
 
     def reseed(self, seed: int, episode: torch.Tensor | int = 0) -> None:
-        """Restart the draws of all environments.
+        """Restart the draws of all environments with a seed in the place of ``cfg.seed``.
 
-        Args:
-            seed: Takes the place of ``cfg.seed``.
-            episode: Number of the running episode, a key of the draws, shape (N,), int64, or one for all.
+        ``episode`` numbers the running episodes, another key of the draws: shape (N,), int64, or one for all.
         """
         self.cfg.seed = seed
         self._episode[:] = episode
@@ -168,16 +141,11 @@ class PointCloud(SensorBase):
         self._redraw(torch.ones_like(self._frame, dtype=torch.bool))
 
     def _redraw(self, mask: torch.Tensor) -> None:
-        """Draw the cameras' errors of new episodes."""
         if self._realism is not None:
             self._realism.redraw(mask, self._draw_key(_EPISODE_STREAM, self._episode))
 
     def frame_pose(self, frame: str) -> Pose:
-        """Return where a frame is in the world now.
-
-        Args:
-            frame: One that ``cfg.frame`` and ``cfg.crop_frame`` may name.
-        """
+        """Return where a frame that ``cfg.frame`` and ``cfg.crop_frame`` may name is in the world now."""
         if frame == "env":
             return self._scene.env_origins, None
 
@@ -267,6 +235,7 @@ class PointCloud(SensorBase):
         self._mask = torch.zeros(n, seen + appended, dtype=torch.bool, device=device)
         self._mask[:, seen:] = True
         self._pixels = torch.zeros(n, seen, dtype=torch.int32, device=device)
+        self._ranks = torch.arange(seen, device=device)
         buffers = (self._points, self._count, self._mask, self._pixels)
         self._data = PointCloudData(*(ProxyArray(wp.from_torch(buffer)) for buffer in buffers))
 
@@ -303,13 +272,11 @@ class PointCloud(SensorBase):
         if self.cfg.append:
             self._points[:, k:] = torch.where(rows, self._appended_points(output_pose), self._points[:, k:])
         torch.where(mask, count, self._count, out=self._count)
-        torch.lt(_indices(k, self._device), self._count[:, None], out=self._mask[:, :k])
+        torch.lt(self._ranks, self._count[:, None], out=self._mask[:, :k])
         torch.where(mask[:, None], pixels, self._pixels, out=self._pixels)
         self._frame += mask
 
-    # What one frame is made of.
-
-    def _read_cameras(self, mask: torch.Tensor, frame_key: torch.Tensor) -> _Views:
+    def _read_cameras(self, mask: torch.Tensor, frame_key: torch.Tensor) -> Views:
         depths = []
         calibrations = []
         pixel_key = frame_key if self._realism is None else _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
@@ -329,14 +296,14 @@ class PointCloud(SensorBase):
 
         intrinsics, pos, quat = (_stacked(part) for part in zip(*calibrations, strict=True))
         labels = [] if self._labels is None else self._labels.read()
-        return _Views(depths, intrinsics, pos, quat, labels)
+        return Views(depths, intrinsics, pos, quat, labels)
 
-    def _believed_pose(self, frame: str, views: _Views) -> Pose:
+    def _believed_pose(self, frame: str, views: Views) -> Pose:
         """Return where a frame is for who has the calibration that the views come with."""
         # A camera's own frame: an error of where it is must not move what it sees relative to itself.
         return (views.pos[:, 0], views.quat[:, 0]) if frame == "camera" else self.frame_pose(frame)
 
-    def _sample(self, views: _Views, output_pose: Pose, frame_key: torch.Tensor, mask: torch.Tensor) -> Cloud:
+    def _sample(self, views: Views, output_pose: Pose, frame_key: torch.Tensor, mask: torch.Tensor) -> Cloud:
         """Choose the cloud's pixels and return their points in the output frame."""
         crop_frame = self.cfg.crop_frame or self.cfg.frame
         moves = crop_frame != self.cfg.frame
@@ -364,9 +331,10 @@ class PointCloud(SensorBase):
             centers=self._centers,
         )
 
-    def _read_features(self, cloud: Cloud, views: _Views, output_pose: Pose) -> list[torch.Tensor]:
+    def _read_features(self, cloud: Cloud, views: Views, output_pose: Pose) -> list[torch.Tensor]:
         """Return each feature of the seen points, in the order of ``cfg.features``, each (N, K, its channels)."""
         values = []
+        image_sizes = self.operator.image_sizes
         for feature in self.cfg.features:
             if feature == "rgb":
                 images = [color_image(camera) for camera in self._cameras]
@@ -375,22 +343,14 @@ class PointCloud(SensorBase):
                 matrices = ray_matrices(views.intrinsics, views.pos, views.quat, *output_pose)
                 values.append(estimate_normals(views.depths, matrices, cloud.pixels, self._far, self._centers))
             elif feature == "segmentation":
-                values.append(_labels_at(views.labels, cloud.pixels).float())
+                values.append(labels_at(views.labels, cloud.pixels)[..., None].float())
             elif feature == "one_hot":
-                values.append(self._one_hot(cloud, views.labels))
+                assert self._labels is not None
+                ids = labels_at(views.labels, cloud.pixels)
+                values.append(self._labels.one_hot(ids, camera_of(image_sizes, cloud.pixels)))
             else:
-                values.append(camera_of(self.operator.image_sizes, cloud.pixels)[..., None].float())
+                values.append(camera_of(image_sizes, cloud.pixels)[..., None].float())
         return values
-
-    def _one_hot(self, cloud: Cloud, labels: list[torch.Tensor]) -> torch.Tensor:
-        assert self._labels is not None
-        table = self._labels.class_index
-        ids = _labels_at(labels, cloud.pixels)[..., 0].long()
-        camera = camera_of(self.operator.image_sizes, cloud.pixels)
-
-        known = ids.clamp(0, table.shape[1] - 1)
-        index = torch.where(known == ids, table[camera, known], -1)
-        return (index[..., None] == torch.arange(len(self.cfg.classes), device=self._device)).float()
 
     def _appended_points(self, output_pose: Pose) -> torch.Tensor:
         """Return the appended points with their features, shape (N, A, F)."""
@@ -419,12 +379,6 @@ class PointCloud(SensorBase):
         return keyed_hash(self.cfg.seed, self._env_ids, stream, *key)
 
 
-@functools.cache
-def _indices(size: int, device: str) -> torch.Tensor:
-    with torch.inference_mode(False):
-        return torch.arange(size, device=device)
-
-
 def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return tensors of the cameras, each (N, ...), as one (N, C, ...)."""
     return torch.stack(list(parts), dim=1) if len(parts) > 1 else parts[0][:, None]
@@ -433,8 +387,3 @@ def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
 def _as_int32(key: torch.Tensor) -> torch.Tensor:
     """Return the lower 31 bits of int64 keys."""
     return (key & 0x7FFFFFFF).int()
-
-
-def _labels_at(labels: list[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
-    """Return the semantic ids at the pixels of a cloud, shape (N, K, 1)."""
-    return at_pixels([image[..., None] for image in labels], pixels)

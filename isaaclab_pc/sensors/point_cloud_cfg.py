@@ -77,7 +77,7 @@ class PointCloudCfg(SensorBaseCfg):
     """Origin of the frame ``gripper`` in the body's frame [m]."""
 
     remove: Sequence[str] = ()
-    """Semantic classes whose pixels give no points, such as ``("robot", "table", "ground")``. Needs
+    """Semantic classes of pixels that give no points, such as ``("robot", "table", "ground")``. Needs
     ``semantic_segmentation`` among the cameras' ``data_types``."""
 
     features: Sequence[Feature] = ()

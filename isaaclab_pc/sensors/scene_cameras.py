@@ -8,7 +8,7 @@ import math
 import numbers
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
 
-__all__ = [
-    "SemanticLabels",
-    "check_camera",
-    "color_image",
-    "depth_image",
-    "depth_limits",
-    "find_camera",
-    "image_intrinsics",
-    "lens_coefficients",
-    "lens_of",
-    "pixel_centers",
-    "renderer_bytes",
-]
-
 logger = logging.getLogger(__name__)
 
 _DEPTH_TYPES = ("depth", "distance_to_image_plane")
@@ -45,16 +31,27 @@ _RGB_TYPES = ("rgb", "rgba")
 _CONVENTIONS = ("ros", "world", "opengl")
 
 
+class Views(NamedTuple):
+    """Images of one frame of N environments by C cameras, with the errors of a real camera."""
+
+    depths: list[torch.Tensor]
+    """Distance to the image plane per camera [m], each (N, H, W)."""
+
+    intrinsics: torch.Tensor
+    """Pinhole matrices [px], shape (N, C, 3, 3)."""
+
+    pos: torch.Tensor
+    """Positions of the cameras in the world [m], shape (N, C, 3)."""
+
+    quat: torch.Tensor
+    """Orientations of the cameras in the world, optical convention, (x, y, z, w), shape (N, C, 4)."""
+
+    labels: list[torch.Tensor]
+    """Semantic image per camera, each (N, H, W), int32; empty where nothing needs them."""
+
+
 def check_camera(cfg: Any, name: str) -> None:
-    """Refuse a camera whose images are not what its configuration says, or cannot be unprojected.
-
-    Args:
-        cfg: A ``CameraCfg``; nothing is known of another one.
-        name: How the user names it, for the message.
-
-    Raises:
-        ConfigError: The message names the field and its value.
-    """
+    """Raise ConfigError for a ``CameraCfg`` with images that cannot be unprojected; ``name`` is for the message."""
     from isaaclab.sensors import CameraCfg
 
     if not isinstance(cfg, CameraCfg):
@@ -87,12 +84,12 @@ def check_camera(cfg: Any, name: str) -> None:
 
 
 def _check_lens(lens: Any, name: str, renderer_cfg: Any) -> None:
-    """Refuse a lens that Isaac Lab cannot build, or whose rays its renderer does not tell."""
+    """Refuse a lens that Isaac Lab cannot build, or with rays that its renderer does not tell."""
     from isaaclab.sim.spawners.sensors.sensors_cfg import OpenCvFisheyeDistortionCfg, OpenCvPinholeDistortionCfg
 
     kinds = {"opencvPinhole": OpenCvPinholeDistortionCfg, "opencvFisheye": OpenCvFisheyeDistortionCfg}
     if not any(isinstance(lens, kind) and lens.model == model for model, kind in kinds.items()):
-        known = " or ".join(f"{kind.__name__}(...), whose model is {model}" for model, kind in kinds.items())
+        known = " or ".join(f"{kind.__name__}(...) with model={model}" for model, kind in kinds.items())
         model = getattr(lens, "model", lens)
         raise ConfigError(f"{name}={model!r} of the type {type(lens).__name__}: expected {known}.")
 
@@ -119,15 +116,7 @@ def _check_numbers(owner: Any, name: str, fields: Sequence[str], *, count: int =
 
 
 def find_camera(cfg: PointCloudCfg, scene: InteractiveScene, name: str) -> Camera:
-    """Look up a camera of the scene, and check that it renders what the cloud needs.
-
-    Args:
-        cfg: The sensor's configuration.
-        scene: The scene.
-        name: The camera's name in the scene.
-
-    Returns:
-        The camera, which from now on updates its pose in every frame.
+    """Look up a camera of the scene by name; from now on it updates its pose in every frame.
 
     Raises:
         ConfigError: There is no such camera, or it does not render what the cloud needs.
@@ -172,8 +161,7 @@ def color_image(camera: Camera) -> torch.Tensor:
 def renderer_bytes(camera: Camera) -> int:
     """Return what Newton's renderer holds for a camera beside the images [bytes]; 0 for another renderer.
 
-    It holds the rays, the poses, and for a segmentation the shape at each pixel. The tree of all shapes is not counted:
-    the cameras share it, and Warp does not tell its size.
+    The tree of all shapes is not counted: the cameras share it, and Warp does not tell its size.
     """
     data: Any = getattr(camera, "_render_data", None)
     if not hasattr(data, "camera_rays"):
@@ -182,18 +170,16 @@ def renderer_bytes(camera: Camera) -> int:
 
 
 def depth_limits(camera: Camera) -> tuple[float, float]:
-    """Return the depths that a pixel exceeds, and from which it is a miss [m].
-
-    Newton's renderer shows what is before the near clipping distance, and some write the far one for a miss.
-    """
-    # A camera that casts rays at meshes has no clipping range, but this.
+    """Return the depth that a pixel exceeds and the one from which it is a miss [m]."""
+    # Newton's renderer shows what is before the near distance, and some write the far one for a miss. A camera that
+    # casts rays at meshes has no clipping range, but max_distance.
     no_clip = (0.0, getattr(camera.cfg, "max_distance", math.inf))
     near, far = getattr(getattr(camera.cfg, "spawn", None), "clipping_range", no_clip)
     return near, far * (1.0 - 1e-6)
 
 
 def lens_of(camera: Camera) -> Any:
-    """Return the configuration of the lens that bends a camera's rays, and None for a pinhole."""
+    """Return the configuration of a camera's lens, None for a pinhole."""
     return getattr(getattr(camera.cfg, "spawn", None), "distortion", None)
 
 
@@ -217,12 +203,10 @@ def image_intrinsics(camera: Camera) -> torch.Tensor:
 
 
 def pixel_centers(camera: Camera) -> torch.Tensor:
-    """Return where a pinhole with :func:`image_intrinsics` would see what each pixel of a camera sees.
+    """Return where a pinhole with :func:`image_intrinsics` would see each pixel [px], shape (H, W, 2), float32.
 
-    A lens whose rays are known from the renderer itself: points lie on what it rendered.
-
-    Returns:
-        [px], shape (H, W, 2), float32; 0 where the renderer casts no ray or one that never meets the image plane.
+    The rays of a lens are the renderer's own, so points lie on what it rendered. It is 0 where the renderer casts no
+    ray or one that never meets the image plane.
 
     Raises:
         ConfigError: The lens has no ray at all.
@@ -266,7 +250,7 @@ def _warn_of_apertures(cfg: Any, name: str) -> None:
 
 
 class SemanticLabels:
-    """The semantic images of the cameras, and what their ids mean.
+    """The semantic images of the cameras, and the classes of their ids.
 
     Each renderer numbers the classes that it meets, camera by camera, and may add numbers while it runs.
     """
@@ -274,14 +258,7 @@ class SemanticLabels:
     def __init__(
         self, cameras: dict[str, Camera], removed_classes: Sequence[str], point_classes: Sequence[str], device: str
     ) -> None:
-        """Start without any known id.
-
-        Args:
-            cameras: The cameras by their names in the scene.
-            removed_classes: Semantic classes whose pixels give no points.
-            point_classes: Semantic classes that points are told apart by.
-            device: Torch device.
-        """
+        """Start without any known id; ``removed_classes`` give no points, ``point_classes`` are told apart."""
         self._cameras = cameras
         self._removed_classes = removed_classes
         self._point_classes = point_classes
@@ -289,16 +266,13 @@ class SemanticLabels:
         self._names: list[dict] = [{} for _ in cameras]
 
         self.removed = torch.zeros(len(cameras), 0, dtype=torch.bool, device=device)
-        """True at the ids whose pixels give no points, shape (C, number of ids)."""
+        """True at the ids of pixels that give no points, shape (C, number of ids)."""
 
         self.class_index = torch.zeros(len(cameras), 0, dtype=torch.long, device=device)
         """Position of each id's class among the points' classes, -1 for other ones, shape (C, number of ids)."""
 
     def read(self) -> list[torch.Tensor]:
-        """Return the semantic image of each camera, and update the tables where a renderer has added an id.
-
-        Returns:
-            One image per camera, shape (N, H, W), int32.
+        """Return each camera's semantic image (N, H, W), int32, and update the tables where a renderer has added an id.
 
         Raises:
             ConfigError: A camera renders colours in the place of ids.
@@ -319,6 +293,13 @@ class SemanticLabels:
                 self._names[index] = dict(names)
                 self._build_tables()
         return images
+
+    def one_hot(self, ids: torch.Tensor, camera: torch.Tensor) -> torch.Tensor:
+        """Return 1 at the point class of ids (N, K) that cameras (N, K) saw, shape (N, K, classes), float32."""
+        ids = ids.long()
+        known = ids.clamp(0, self.class_index.shape[1] - 1)
+        index = torch.where(known == ids, self.class_index[camera, known], -1)
+        return (index[..., None] == torch.arange(len(self._point_classes), device=self._device)).float()
 
     def _build_tables(self) -> None:
         classes = [

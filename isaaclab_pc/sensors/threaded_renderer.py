@@ -81,10 +81,10 @@ class ThreadedTiledCamera(SensorTiledCamera):
             state: State of the simulation.
             camera_transforms: Poses of the cameras in the world, shape (cameras, worlds).
             camera_rays: Rays in the camera's frame, shape (cameras, H, W, 2).
-            clear_data: What a pixel is that shows nothing.
+            clear_data: Value of a pixel that shows nothing.
             render_config: How to render.
             kernel_block_dim: Unused on a CPU.
-            **images: What to render, each of shape (worlds, cameras, H, W), or None.
+            **images: Images to render, each of shape (worlds, cameras, H, W), or None.
         """
         wanted = {name: image for name, image in images.items() if image is not None}
         settings = {"clear_data": clear_data, "render_config": render_config or self.default_render_config}

@@ -16,14 +16,10 @@ _COLUMNS = 64
 
 
 def can_see_box(camera: Any, lower: Sequence[float], upper: Sequence[float]) -> bool:
-    """Tell whether any ray of a pinhole camera meets an axis-aligned box within its clipping range.
+    """Tell whether any ray of a pinhole camera meets an axis-aligned box [m] within its clipping range.
 
-    What stands in between is not looked at. The intersection is that of Kay and Kajiya's slabs (SIGGRAPH 1986).
-
-    Args:
-        camera: A ``CameraCfg`` whose offset is given in the ROS convention, relative to the box's frame.
-        lower: Smallest x, y, z of the box [m].
-        upper: Largest x, y, z of the box [m].
+    The ``CameraCfg`` has an offset in the ROS convention, relative to the box's frame. Occlusion is ignored. The
+    intersection is that of Kay and Kajiya's slabs (SIGGRAPH 1986).
     """
     spawn = camera.spawn
     aperture_x = spawn.horizontal_aperture

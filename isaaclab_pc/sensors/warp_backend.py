@@ -47,11 +47,10 @@ class WarpBackend:
 
     - valid pixels: 0.125, a bit each, and for ``voxel`` and ``fps`` 0.125 more, 4 bytes for every 32 of them;
     - ``voxel``: 0.25 for the first pixels of voxels, and 5 per pixel of the environments that are sampled together;
-    - ``fps``: none on CUDA up to 4,096 pixels an environment, whose points stay in registers; else 4 per pixel of the
-      environments that are sampled together.
+    - ``fps``: none on CUDA up to 4,096 pixels an environment, which stay in registers; else 4 likewise.
 
     As many environments are sampled together as fit into 2 bytes per pixel of all of them, but at least one. Each
-    camera is rounded up to 32 pixels. The order of the pixels, 4 bytes each, is shared by all environments.
+    camera is rounded up to 32 pixels. All environments share the order of the pixels, 4 bytes each.
     """
 
     def __init__(self, operator: DepthToCloud) -> None:
@@ -129,7 +128,7 @@ class WarpBackend:
             return
 
         is_voxel = self._sampler == "voxel"
-        self._count_bits(self._valid, num_envs)
+        self._launch(kernels.count_bits, num_envs * self._block_lanes, [self._valid])
         if is_voxel:
             self._find_voxels([*scene, wp_keys, wp_mask, self._valid], wp_keys, num_envs, num_points)
         else:
@@ -163,7 +162,7 @@ class WarpBackend:
             self._launch(
                 kernels.collect_voxels, (rows, places), [env, slots, keys, self._valid, self._work, self._first]
             )
-        self._count_bits(self._first, num_envs)
+        self._launch(kernels.count_bits, num_envs * self._block_lanes, [self._first])
 
     def _pick_farthest(self, inputs: list[Any], pixels: Any, num_envs: int) -> None:
         self._launch(farthest_kernels.pick_farthest_of_few, num_envs * self._block_lanes, [*inputs, pixels])
@@ -177,9 +176,6 @@ class WarpBackend:
         together = self._work.shape[0]
         for env in range(0, num_envs, together):
             yield env, min(together, num_envs - env)
-
-    def _count_bits(self, bits: Any, num_envs: int) -> None:
-        self._launch(kernels.count_bits, num_envs * self._block_lanes, [bits])
 
     def _launch(self, kernel: Any, dim: int | tuple[int, ...], inputs: list[Any]) -> None:
         stream = current_stream(self._torch_device)

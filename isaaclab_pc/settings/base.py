@@ -15,21 +15,6 @@ from pydantic_core import core_schema
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = [
-    "Expects",
-    "OneOf",
-    "ScriptSettings",
-    "Setting",
-    "Settings",
-    "Unit",
-    "check_value",
-    "choices_of",
-    "describe_type",
-    "flatten",
-    "settings_of",
-    "shown",
-]
-
 _STRICT = ConfigDict(strict=True)
 
 _LONGEST_SHOWN = 80
@@ -96,10 +81,7 @@ class Settings(BaseModel):
         return flatten(self.model_dump())
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
-        """Return the same settings with some other values, checked.
-
-        Args:
-            values: By dotted name.
+        """Return the same settings with some other values, by dotted name, checked.
 
         Raises:
             ConfigError: A name is unknown, or a value is refused.
@@ -147,12 +129,7 @@ class Setting(NamedTuple):
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested values by dotted name.
-
-    Args:
-        tree: Nested mappings.
-        prefix: Put in front of each name.
-    """
+    """Return nested values by dotted name, with ``prefix`` in front of each."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -164,11 +141,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @functools.cache
 def settings_of(model: type[Settings]) -> Mapping[str, Setting]:
-    """Return all settings of a schema by dotted name, those of nested groups included.
-
-    Args:
-        model: The class that describes the settings.
-    """
+    """Return all settings of a schema by dotted name, those of nested groups included."""
     found: dict[str, Setting] = {}
     for name, field in model.model_fields.items():
         if _is_group(field.annotation):
@@ -180,15 +153,7 @@ def settings_of(model: type[Settings]) -> Mapping[str, Setting]:
 
 
 def check_value(setting: Setting, value: Any) -> None:
-    """Check one value, without those of the other settings.
-
-    Args:
-        setting: What it is for.
-        value: What was given.
-
-    Raises:
-        ConfigError: The value is refused; the message names the setting, the value and what is expected.
-    """
+    """Check one value without the other settings; ConfigError names the setting, the value and its type."""
     try:
         TypeAdapter(setting.type, config=_STRICT).validate_python(value)
     except ValidationError:
@@ -233,11 +198,7 @@ def _refusal(setting: Setting, value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Render a refused value for a message: on one line, cut where it is long, bytes that are no text escaped.
-
-    Args:
-        value: What was given.
-    """
+    """Render a refused value for a message: on one line, cut where it is long, bytes that are no text escaped."""
     if value is None:
         return "null"
     text = " ".join(str(value).split()).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -246,14 +207,11 @@ def shown(value: Any) -> str:
 
 
 def describe_type(kind: Any) -> str:
-    """Say in words what a field's type takes.
+    """Return the end of the sentence "expected ..." for a field's type.
 
     Args:
         kind: A type with metadata: numbers with bounds and a :class:`Unit`, ``Literal``, unions, lists, and types that
             say by :class:`Expects` what they are.
-
-    Returns:
-        The end of the sentence "expected ...".
     """
     base, metadata = _unpacked(kind)
     for part in metadata:
@@ -302,11 +260,7 @@ def _number(value: float) -> str:
 
 
 def choices_of(kind: Any) -> tuple[str, ...]:
-    """Return the names that a type takes.
-
-    Args:
-        kind: As for :func:`describe_type`.
-    """
+    """Return the names that a type, as for :func:`describe_type`, takes."""
     base, metadata = _unpacked(kind)
     found = [name for part in metadata if isinstance(part, Expects) for name in part.choices]
     found += [name for part in metadata if isinstance(part, OneOf) for name in part.names]

@@ -265,9 +265,6 @@ class RunSettings(Settings):
     def load(cls, path: Path) -> RunSettings:
         """Read settings that :meth:`save` wrote.
 
-        Args:
-            path: The file.
-
         Raises:
             ConfigError: The file is missing, is not YAML, or a setting in it is missing, unknown or wrong.
         """
@@ -279,11 +276,7 @@ class RunSettings(Settings):
 
     @classmethod
     def from_plain(cls, data: Any, source: str) -> RunSettings:
-        """Check plain values that claim to be all settings of a run.
-
-        Args:
-            data: What a file held.
-            source: Its name, for messages.
+        """Check plain values that claim to be all settings of a run; ``source`` names them in messages.
 
         Raises:
             ConfigError: A setting is missing, unknown or wrong.
@@ -291,7 +284,7 @@ class RunSettings(Settings):
         if not isinstance(data, dict):
             raise ConfigError(f"{source} holds no settings.")
         # YAML has names that are numbers; only text can be looked up among the settings.
-        named = {str(key): _with_text_names(value) for key, value in data.items()}
+        named = _with_text_names({key: _with_text_names(value) for key, value in data.items()})
         try:
             settings = cls(**named)
         except ConfigError as error:

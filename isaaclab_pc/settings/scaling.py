@@ -23,13 +23,10 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(%)|([kmgt]?)(i?)(b?))\s*", re.IGNO
 
 
 def parse_budget(value: float | str) -> float | int:
-    """Read a memory budget as the user writes it.
+    """Read a memory budget as the user writes it; returns a float for a fraction, an int for a size [bytes].
 
     Args:
         value: A fraction of what is free in (0, 1], "80%", or a size such as "20GiB", "512 MB" or a number of bytes.
-
-    Returns:
-        A float for a fraction, an int for a size [bytes].
 
     Raises:
         ConfigError: It is neither.

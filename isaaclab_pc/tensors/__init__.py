@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all rooms compute with: keyed random numbers, poses, launches of Warp kernels, constants."""
+"""Keyed random numbers, poses, launches of Warp kernels, constants."""

@@ -24,11 +24,7 @@ def world_rank() -> int:
 
 
 def average(values: Tensor) -> Tensor:
-    """Return the mean of a tensor over all processes.
-
-    Args:
-        values: Of the same shape in each of them; it is left as it is.
-    """
+    """Return the mean over all processes of a tensor of the same shape in each; the tensor stays as it is."""
     if world_size() == 1:
         return values
     total = values.detach().clone()
@@ -42,22 +38,14 @@ def average_number(value: float) -> float:
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace gradients by their means over all processes, in place.
-
-    Args:
-        parameters: The same in each of them. One without a gradient has none in any of them.
-    """
+    """Replace gradients by their means over all processes, in place; one without a gradient has none in any."""
     if world_size() > 1:
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         nn.utils.vector_to_parameters(average(nn.utils.parameters_to_vector(gradients)), gradients)
 
 
 def broadcast_module(module: nn.Module) -> None:
-    """Give a module the weights and buffers that it has in the first process.
-
-    Args:
-        module: The same in each of them.
-    """
+    """Give a module the weights and buffers that it has in the first process."""
     if world_size() > 1:
         for tensor in module.state_dict().values():
             dist.broadcast(tensor, src=0)

@@ -26,12 +26,7 @@ def _wrapper(stream: torch.cuda.Stream) -> wp.Stream:
 
 
 def launch_rows(kernel: Any, *arguments: Any) -> None:
-    """Run a kernel, one thread for each row of its last argument.
-
-    Args:
-        kernel: What to run.
-        *arguments: Tensors and numbers; the last one is a tensor that the kernel writes.
-    """
+    """Run a kernel on tensors and numbers, one thread for each row of the last one, which it writes."""
     output = arguments[-1]
     wp.launch(
         kernel,
@@ -46,11 +41,7 @@ class RecordedLaunches:
     """Launches kernels that run in every step: packing all arguments again would take several times as long."""
 
     def __init__(self, device: str) -> None:
-        """Start without a recorded launch.
-
-        Args:
-            device: Torch device of all arguments.
-        """
+        """Start without a recorded launch; all arguments will be on ``device``."""
         self._device = torch.device(device)
         self._warp_device = wp.get_device(device)
         self._commands: dict[Any, tuple[Any, list[Any]]] = {}
@@ -63,14 +54,9 @@ class RecordedLaunches:
         arrays: Sequence[wp.array | torch.Tensor],
         constants: Callable[[], Sequence[Any]],
     ) -> None:
-        """Launch a kernel; all but its first arguments are kept from the first launch of ``key``.
+        """Launch a kernel on ``dim`` threads; all but its first arguments are kept from the first launch of ``key``.
 
-        Args:
-            key: Names the launch.
-            kernel: What to run.
-            dim: Threads.
-            arrays: First arguments, which may differ from launch to launch.
-            constants: Returns the remaining arguments.
+        ``arrays`` are those first arguments, which may differ from launch to launch; ``constants`` returns the others.
         """
         stream = current_stream(self._device)
         if key not in self._commands:

@@ -9,12 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import torch
-
 from isaaclab_pc.faults.dump import FaultDump
-from isaaclab_pc.faults.replay_history import History
-from isaaclab_pc.faults.replay_readings import StateReader
 from isaaclab_pc.faults.replay_result import Fault, Reading, ReplayResult
+from isaaclab_pc.faults.replay_state import History, StateReader
 from isaaclab_pc.run.jobs import ReplayJob
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
@@ -47,10 +44,9 @@ def replay(env: Any, history: History, from_each_step: bool, look: Look | None =
 
     Args:
         env: The unwrapped environment, direct or manager-based.
-        history: Its recording.
+        history: Its recorded steps.
         from_each_step: Start every step from its recorded state, not from where the replay is.
-        look: Called after each physics step with the steps of the history so far, the present one counted in parts, and
-            all readings.
+        look: Called after each physics step with all readings and the steps of the history so far, in parts.
     """
     differences: list[float] = []
     earlier: deque[list[Reading]] = deque(maxlen=TRACE_LENGTH)
@@ -72,6 +68,10 @@ def _physics_steps(
     # Every call of env.sim.step is one physics step, also where the backend would run all of an action's in one.
     env.sim.physics_manager.set_decimation(1)
     reader = StateReader(env)
+    # What Isaac Lab's own steps do up to the end of physics: they offer no way to look between physics steps.
+    manager = getattr(env, "action_manager", None)
+    process_action = env._pre_physics_step if manager is None else manager.process_action
+    apply_action = env._apply_action if manager is None else manager.apply_action
 
     for step in range(history.num_steps):
         if step > 0:
@@ -82,24 +82,14 @@ def _physics_steps(
 
         action = history.actions[step : step + 1]
         yield step, 0, reader.read_action(action)
-        _begin_step(env, action)
+        process_action(action)
         for substep in range(1, env.cfg.decimation + 1):
+            apply_action()
             _run_physics_step(env)
             yield step, substep, reader.read_state()
 
 
-# As Isaac Lab's DirectRLEnv.step and ManagerBasedRLEnv.step up to the end of physics. A direct environment offers
-# no public way to look between its physics steps.
-
-
-def _begin_step(env: Any, action: torch.Tensor) -> None:
-    begin = env.action_manager.process_action if hasattr(env, "action_manager") else env._pre_physics_step
-    begin(action)
-
-
 def _run_physics_step(env: Any) -> None:
-    apply = env.action_manager.apply_action if hasattr(env, "action_manager") else env._apply_action
-    apply()
     env.scene.write_data_to_sim()
     env.sim.step(render=False)
     if env.sim.is_rendering:
@@ -133,7 +123,7 @@ def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: S
 def replay_dump(job: ReplayJob) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
-    With the recorded physics every step begins in its recorded state, so a fault is found in the physics step in which
+    With the recorded physics every step begins in its recorded state, which finds a fault in the physics step in which
     it arises. Other physics would leave the recording: the first state alone is restored.
 
     Raises:
@@ -168,12 +158,7 @@ def replay_dump(job: ReplayJob) -> int:
 
 
 def make_look(env: Any, fault: Fault | None) -> Look:
-    """Return a function that shows a physics step to a person, in real time at most.
-
-    Args:
-        env: The unwrapped environment; without a page of ours, Isaac Lab's visualizers show the scene alone.
-        fault: The replay's finding; None: there is none.
-    """
+    """Return what shows a physics step with the found fault, in real time at most; without a page it only waits."""
     worst = fault.offenders[0] if fault is not None else None
     page = getattr(env, "live_view", None)
 

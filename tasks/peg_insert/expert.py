@@ -130,17 +130,10 @@ def _up(env: PegInsertEnv) -> Pose:
 
 
 def _in_line_at(env: PegInsertEnv, depth: torch.Tensor) -> Pose:
-    """Return the tool's pose that brings the peg's head to a depth on the hole's axis, and its yaw to that of the hole.
+    """Return the tool's pose that brings the peg's head to a depth (N,) on the hole's axis [m], at the hole's yaw.
 
     The peg's pitch is left as it lies in the fingers: a tool that corrected it would make the peg rock in them. The
     walls straighten it.
-
-    Args:
-        env: The environment.
-        depth: How deep the head is to be in the hole [m], negative before it, shape (N,).
-
-    Returns:
-        The tool's target.
     """
     _, _, hole_yaw = euler_xyz_from_quat(env.box_quat)
     _, _, peg_yaw = euler_xyz_from_quat(env.peg_quat)

@@ -91,7 +91,7 @@ class PegInsertEnv(PointCloudEnv):
 
     @property
     def peg_quat(self) -> torch.Tensor:
-        """Orientation of the peg, whose x axis points to its head, (x, y, z, w), shape (N, 4)."""
+        """Orientation of the peg, x axis towards its head, (x, y, z, w), shape (N, 4)."""
         return self.peg.data.root_quat_w.torch
 
     @property
@@ -106,17 +106,17 @@ class PegInsertEnv(PointCloudEnv):
 
     @property
     def box_quat(self) -> torch.Tensor:
-        """Orientation of the box, whose x axis is that of the hole, (x, y, z, w), shape (N, 4)."""
+        """Orientation of the box, x axis along the hole, (x, y, z, w), shape (N, 4)."""
         return self.box.data.root_quat_w.torch
 
     @property
     def head_in_hole(self) -> torch.Tensor:
-        """The peg's head in the frame of the hole's middle, whose x axis points inwards [m], shape (N, 3)."""
+        """The peg's head in the frame of the hole's middle, x axis inwards [m], shape (N, 3)."""
         return self._places_in_hole[:, 0]
 
     @property
     def middle_in_hole(self) -> torch.Tensor:
-        """The peg's middle in the frame of the hole's middle, whose x axis points inwards [m], shape (N, 3)."""
+        """The peg's middle in the frame of the hole's middle, x axis inwards [m], shape (N, 3)."""
         return self._places_in_hole[:, 1]
 
     @kept

@@ -83,28 +83,13 @@ class TurnValveEnv(PointCloudEnv):
         return self.valve.data.root_pos_w.torch - self.scene.env_origins
 
     def knob_at(self, angle: torch.Tensor, radius: float = KNOB_CENTER[0]) -> torch.Tensor:
-        """Return where the knob is when the valve is turned by an angle.
-
-        Args:
-            angle: [rad], shape (N,).
-            radius: Distance from the valve's axis [m], if it is not the knob's.
-
-        Returns:
-            Position in the environment frame [m], shape (N, 3).
-        """
+        """Return the knob's position (N, 3) [m], ``radius`` [m] from the axis, at angles (N,) [rad] of the valve."""
         height = constant_tensor((KNOB_CENTER[2],), self.device).expand_as(angle)
         knob = torch.stack([radius * angle.cos(), radius * angle.sin(), height], dim=1)
         return from_frame(self._center, self.valve.data.root_quat_w.torch, knob)
 
     def angle_of(self, position: torch.Tensor) -> torch.Tensor:
-        """Return the angle of the valve at which its knob would point at a position.
-
-        Args:
-            position: In the environment frame [m], shape (N, 3).
-
-        Returns:
-            The angle that is nearest to the present one [rad], shape (N,).
-        """
+        """Return the angle (N,) nearest to now [rad] at which the knob points at positions (N, 3) [m]."""
         offset = into_frame(self._center, self.valve.data.root_quat_w.torch, position)
         return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
 

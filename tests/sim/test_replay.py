@@ -10,7 +10,7 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.faults.recorder import Recorder
-from isaaclab_pc.faults.replay_history import History
+from isaaclab_pc.faults.replay_state import History
 from isaaclab_pc.viewer.live_view import LiveView
 from isaaclab_pc.workers.replay import make_look, replay
 

@@ -10,7 +10,7 @@ import torch
 
 from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.faults.recorder import Recorder
-from isaaclab_pc.faults.replay_history import History
+from isaaclab_pc.faults.replay_state import History
 from isaaclab_pc.guards import GuardCfg, attach_guard
 from isaaclab_pc.workers.replay import replay
 

@@ -112,7 +112,7 @@ def _number_voxels(depth, size, matrix, centers, crop, near, far, voxel_size, vo
 
 @njit(cache=True)
 def _remove(classes, removed, values, nothing):
-    """Overwrite the values of the pixels whose class is removed."""
+    """Overwrite the values of the pixels of removed classes."""
     for i in range(classes.size):
         label = classes[i]
         if 0 <= label < removed.size and removed[label]:

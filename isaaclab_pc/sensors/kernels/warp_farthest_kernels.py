@@ -80,7 +80,7 @@ def pick_farthest_of_few(
     valid: Bits,
     pixels: wp.array2d(dtype=wp.int32),
 ):
-    """Pick in environments whose valid points fit into the registers of a block, and leave out the others.
+    """Pick in environments with valid points that fit into the registers of a block; leave out the others.
 
     The points are gathered once. Thread i holds those of ranks i, i + 256, i + 512 and so on.
     """

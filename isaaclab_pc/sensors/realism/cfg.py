@@ -21,11 +21,6 @@ def bounds(value: Range) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def can_exceed_zero(value: Range) -> bool:
-    """Tell whether an environment can draw a value above zero."""
-    return bounds(value)[1] > 0.0
-
-
 @configclass
 class GaussianNoiseCfg:
     """Normal noise on depth, the same at every distance."""
@@ -63,7 +58,8 @@ class StructuredLightNoiseCfg:
     def check(self, name: str) -> None:
         """Refuse values out of range; ``name`` is this field's full name."""
         _check_range(f"{name}.scale", self.scale)
-        _check_focal_length(f"{name}.focal_length", self.focal_length)
+        if self.focal_length is not None:
+            _check_number(f"{name}.focal_length", self.focal_length, above=True, unit="px")
 
 
 @configclass
@@ -90,8 +86,8 @@ class StereoNoiseCfg:
     """Standard deviation of where a pixel looks, along each image axis [px]: the matching window blurs edges."""
 
     focal_length: float | None = 424.0
-    """Focal length [px] of the real camera, in whose pixels disparity and lateral noise are given. None: the rendered
-    image's, which makes a coarse image very noisy."""
+    """Focal length [px] of the real camera; disparity and lateral noise are in its pixels. None: the rendered image's,
+    which makes a coarse image very noisy."""
 
     def check(self, name: str) -> None:
         """Refuse values out of range; ``name`` is this field's full name."""
@@ -99,7 +95,8 @@ class StereoNoiseCfg:
         _check_range(f"{name}.disparity_std", self.disparity_std, unit="px")
         _check_number(f"{name}.disparity_step", self.disparity_step, unit="px")
         _check_range(f"{name}.lateral_std", self.lateral_std, unit="px")
-        _check_focal_length(f"{name}.focal_length", self.focal_length)
+        if self.focal_length is not None:
+            _check_number(f"{name}.focal_length", self.focal_length, above=True, unit="px")
 
 
 @configclass
@@ -147,21 +144,13 @@ class DepthRealismCfg:
     each reset. Until an environment has had that many frames since its reset, it sees the first of them."""
 
     def check(self, name: str = "realism") -> None:
-        """Refuse settings that no camera can have.
-
-        Args:
-            name: Full name of this field, for the messages.
-
-        Raises:
-            ConfigError: A value is out of its range.
-        """
-        if isinstance(self.noise, (GaussianNoiseCfg, StructuredLightNoiseCfg, StereoNoiseCfg)):
+        """Raise ConfigError for settings that no camera can have; ``name`` is this field's full name."""
+        kinds = (GaussianNoiseCfg, StructuredLightNoiseCfg, StereoNoiseCfg)
+        if isinstance(self.noise, kinds):
             self.noise.check(f"{name}.noise")
         elif self.noise is not None:
-            raise ConfigError(
-                f"{name}.noise={self.noise!r} must be None, or a GaussianNoiseCfg, StructuredLightNoiseCfg or "
-                "StereoNoiseCfg."
-            )
+            known = ", ".join(kind.__name__ for kind in kinds)
+            raise ConfigError(f"{name}.noise={self.noise!r} must be None, or one of {known}.")
         _check_range(f"{name}.flying_pixels", self.flying_pixels, most=1.0)
         _check_number(f"{name}.edge_threshold", self.edge_threshold, unit="m")
         _check_number(f"{name}.quantization", self.quantization, unit="m")
@@ -181,7 +170,10 @@ class DepthRealismCfg:
         _check_number(f"{name}.rotation_jitter", self.rotation_jitter, most=math.pi, unit="rad")
         _check_number(f"{name}.focal_jitter", self.focal_jitter, most=0.9)
         _check_number(f"{name}.principal_point_jitter", self.principal_point_jitter, unit="px")
-        _check_latency(f"{name}.latency", self.latency)
+        ages = self.latency if isinstance(self.latency, (tuple, list)) else (self.latency,)
+        if not all(isinstance(age, int) and not isinstance(age, bool) for age in ages):
+            raise ConfigError(f"{name}.latency={self.latency!r} must be whole frames: one number, or two: (low, high).")
+        _check_range(f"{name}.latency", self.latency, unit="frames")
 
 
 def structured_light() -> DepthRealismCfg:
@@ -256,15 +248,3 @@ def _check_range(name: str, value: object, *, most: float = math.inf, above: boo
         _check_number(name, bound, most=most, above=above, unit=unit)
     if value[0] > value[1]:
         raise ConfigError(f"{name}={value!r} must be (low, high) with low at most high: swap them.")
-
-
-def _check_focal_length(name: str, value: float | None) -> None:
-    if value is not None:
-        _check_number(name, value, above=True, unit="px")
-
-
-def _check_latency(name: str, value: object) -> None:
-    ages = value if isinstance(value, (tuple, list)) else (value,)
-    if not all(isinstance(age, int) and not isinstance(age, bool) for age in ages):
-        raise ConfigError(f"{name}={value!r} must be whole frames: one number, or two: (low, high).")
-    _check_range(name, value, unit="frames")

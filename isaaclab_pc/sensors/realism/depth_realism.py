@@ -19,7 +19,6 @@ from isaaclab_pc.sensors.realism.cfg import (
     StereoNoiseCfg,
     StructuredLightNoiseCfg,
     bounds,
-    can_exceed_zero,
 )
 from isaaclab_pc.tensors.keyed_random import keyed_uniform
 from isaaclab_pc.tensors.warp_stream import current_stream
@@ -35,10 +34,9 @@ _CALIBRATION_COLUMNS = 9
 class DepthRealism:
     """Applies a :class:`DepthRealismCfg` to the depth cameras of all environments.
 
-    What stays the same for an episode (values between bounds, calibration errors, latency) is drawn by :meth:`redraw`,
-    the noise of a frame by :meth:`corrupt`. Both depend on the given keys and on nothing else, so equal keys give equal
-    errors, whichever index an environment has. No method waits for the device, and nothing of the images' size is
-    allocated after the first call, so that a CUDA graph can capture every method.
+    :meth:`redraw` draws what stays the same for an episode (values between bounds, calibration errors, latency),
+    :meth:`corrupt` the noise of a frame. Equal keys give equal errors, at any index of an environment. No method waits
+    for the device or allocates anything of the images' size after the first call, so a CUDA graph can capture each.
     """
 
     def __init__(
@@ -56,8 +54,9 @@ class DepthRealism:
             image_sizes: Height and width [px] of each camera's image.
             num_envs: Number of environments, N.
             device: Torch device.
-            far: Depth from which a camera's pixel is a miss [m], one for each camera: a renderer that writes its far
-                clip where it hits nothing needs it, since noise would turn the clip into a wall. None: infinity.
+            far: Depth from which each camera's pixel is a miss [m], for a renderer that writes its far clip where it
+                hits
+                nothing: noise would turn the clip into a wall. None: infinity.
 
         Raises:
             ConfigError: A setting is out of its range.
@@ -83,9 +82,7 @@ class DepthRealism:
     def redraw(self, mask: torch.Tensor, keys: torch.Tensor) -> None:
         """Begin an episode: draw what is constant over it, and drop the frames of the last one.
 
-        Args:
-            mask: Environments that were reset, shape (N,), bool.
-            keys: Keys of the draws, shape (N,), int64, read where ``mask`` is set.
+        ``mask`` (N,), bool, are the environments that were reset; ``keys`` (N,), int64, key their draws.
 
         Raises:
             ValueError: A tensor's shape, dtype or device is not as expected.
@@ -121,14 +118,14 @@ class DepthRealism:
         Args:
             camera: Index of the camera.
             depth: Distance to the image plane [m], shape (N, H, W), float32, which is not changed; 0, infinity, NaN
-                and whatever is not nearer than ``far`` are misses.
+                and from ``far`` on are misses.
             intrinsics: Pinhole matrices of the rendered image [px], shape (N, 3, 3), float32.
             keys: Keys of this frame's noise, shape (N,), int32.
             mask: Environments to write, shape (N,), bool; the others keep their last image. None writes all.
 
         Returns:
-            Depth [m], shape (N, H, W), float32, with 0 for a miss: a buffer of this object that the next call for this
-            camera overwrites, or ``depth`` itself if no error of depth is configured.
+            Depth [m], shape (N, H, W), float32, 0 for a miss: a buffer that the camera's next call overwrites, or
+            ``depth`` itself if no error of depth is configured.
 
         Raises:
             ValueError: A tensor's shape, dtype or device is not as expected.
@@ -176,9 +173,6 @@ class DepthRealism:
             intrinsics: Pinhole matrices [px], shape (N, 3, 3).
             pos: Positions [m], shape (N, 3), in any frame.
             quat: Orientations in that frame, (x, y, z, w), shape (N, 4).
-
-        Returns:
-            The three with errors, as new tensors; where no such error is configured, the given ones.
         """
         if self._errs_in_pose:
             pos = pos + quat_apply(quat, self._offset[camera])
@@ -190,13 +184,11 @@ class DepthRealism:
     def delay(self, *tensors: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
         """Return the tensors of an earlier frame, as old as the latency of each environment.
 
-        Call it once for each frame, with all tensors of the frame. An environment that has not had enough frames since
-        its reset gets the first of them.
+        Call it once for each frame. An environment with too few frames since its reset gets the first of them.
 
         Args:
             *tensors: Tensors of this frame, the same number, shapes (N, ...) and dtypes at every call.
-            mask: Environments that have a new frame, shape (N,), bool; the others get what they got last. None: all
-                have one.
+            mask: Environments that have a new frame, shape (N,), bool; the others get their last one again. None: all.
 
         Returns:
             New tensors of the same shapes and dtypes; the given ones if there is no latency.
@@ -238,12 +230,11 @@ class DepthRealism:
         return tuple(delayed)
 
     def _allocate_images(self, far: Sequence[float]) -> None:
-        """Allocate what :meth:`corrupt` uses."""
         cfg = self.cfg
         self._corrupts = (
             cfg.noise is not None
             or cfg.quantization > 0.0
-            or any(can_exceed_zero(value) for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout))
+            or any(bounds(value)[1] > 0.0 for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout))
             or bounds(cfg.max_range)[0] < float("inf")
         )
 
@@ -260,7 +251,6 @@ class DepthRealism:
         self._no_mask = torch.zeros(0, dtype=torch.bool, device=self.device)
 
     def _allocate_calibration(self) -> None:
-        """Allocate what :meth:`calibrate` uses."""
         cfg = self.cfg
         self._errs_in_pose = cfg.position_jitter > 0.0 or cfg.rotation_jitter > 0.0
         self._errs_in_intrinsics = cfg.focal_jitter > 0.0 or cfg.principal_point_jitter > 0.0
@@ -276,7 +266,6 @@ class DepthRealism:
         self._intrinsics_offset = torch.zeros(num_cameras, self.num_envs, 3, 3, device=self.device)
 
     def _allocate_delay(self) -> None:
-        """Allocate what :meth:`delay` uses, but for the frames, whose shapes the first call tells."""
         latency = self.cfg.latency
         self._lag_bounds = (latency, latency) if isinstance(latency, int) else tuple(latency)
         self._lag = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)

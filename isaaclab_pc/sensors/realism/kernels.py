@@ -140,7 +140,7 @@ def corrupt_pixel(
     camera: Camera,
     key: int,
 ) -> wp.float32:
-    """Return what a real camera reads at a pixel whose true depth is ``z``; ``k`` is (fx, fy, cx, cy)."""
+    """Return what a real camera reads at a pixel of true depth ``z``; ``k`` is (fx, fy, cx, cy)."""
     state = wp.rand_init(key, camera.first_pixel + v * depth.shape[2] + u)
     flies = p[FLYING_PIXELS] > 0.0
     if flies:

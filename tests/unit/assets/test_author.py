@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -192,13 +191,3 @@ def test_closed_fingers_meet_at_the_tool_centre_and_open_apart(robot: Robot):
         assert abs(center[2] - robot.cfg.tcp_offset) < pad.size[2] / 2
         moved = to_hand @ (opened[joint.child] - closed[joint.child])
         np.testing.assert_allclose(moved[:3, 3], [0.0, direction * 0.02, 0.0], atol=1e-12)
-
-
-@each_robot
-def test_drives_have_the_limits_of_the_file(robot: Robot):
-    limits: dict[str, tuple[Any, Any]] = {}
-    for drive in robot.cfg.actuators.values():
-        efforts: Any = drive.joint_effort_limit
-        speeds: Any = drive.joint_velocity_limit
-        limits |= {name: (efforts[name], speeds[name]) for name in drive.joint_names_expr}
-    assert limits == {j.name: (j.effort, j.velocity) for j in robot.arm.joints if j.axis is not None}

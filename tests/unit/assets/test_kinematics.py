@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from isaaclab_pc.assets.franka import FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET
 from tools.assets.author_franka import FRANKA
-from tools.assets.kinematics import axis_rotation, forward_kinematics, rotation
+from tools.assets.kinematics import forward_kinematics, rotation
 
 ARM = [joint for joint in FRANKA.joints if joint.axis is not None and not joint.prismatic]
 arm_positions = st.tuples(*[st.floats(joint.lower, joint.upper) for joint in ARM]).map(
@@ -34,13 +34,6 @@ def test_the_first_joint_turns_everything_about_the_vertical():
     np.testing.assert_allclose(tool_position(quarter), [-y, x, z], atol=1e-12)
 
 
-def test_fingers_open_apart_along_the_hand():
-    poses = forward_kinematics({"panda_finger_joint1": 0.03, "panda_finger_joint2": 0.01}, FRANKA.joints)
-    in_hand = np.linalg.inv(poses["panda_hand"])
-    np.testing.assert_allclose((in_hand @ poses["panda_leftfinger"])[:3, 3], [0.0, 0.03, 0.0584], atol=1e-12)
-    np.testing.assert_allclose((in_hand @ poses["panda_rightfinger"])[:3, 3], [0.0, -0.01, 0.0584], atol=1e-12)
-
-
 @given(arm_positions)
 def test_poses_are_rigid_and_lie_within_reach(joint_pos):
     poses = forward_kinematics(joint_pos, FRANKA.joints)
@@ -61,18 +54,6 @@ def test_rotation_matches_scipys_fixed_axes(roll, pitch, yaw):
 
     wanted = Rotation.from_euler("xyz", [roll, pitch, yaw]).as_matrix()
     np.testing.assert_allclose(rotation((roll, pitch, yaw)), wanted, atol=1e-9)
-
-
-def test_axis_rotation_leaves_its_axis_alone():
-    axis = np.array([1.0, 2.0, 2.0]) / 3.0
-    np.testing.assert_allclose(axis_rotation(axis, 1.2) @ axis, axis, atol=1e-12)
-
-
-def test_default_position_is_within_the_limits_and_names_every_movable_joint():
-    movable = {joint.name: joint for joint in FRANKA.joints if joint.axis is not None}
-    assert FRANKA_DEFAULT_JOINT_POS.keys() == movable.keys()
-    for name, value in FRANKA_DEFAULT_JOINT_POS.items():
-        assert movable[name].lower <= value <= movable[name].upper
 
 
 def test_an_unknown_joint_is_refused():

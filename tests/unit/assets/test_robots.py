@@ -21,6 +21,7 @@ def test_every_robot_is_an_arm_that_only_lacks_its_place(monkeypatch: pytest.Mon
     assert cfg.arm_joints
     assert cfg.hand
     assert cfg.tcp_offset > 0.0
+    assert ROBOTS[name].arm in ROBOTS
 
 
 def test_the_default_robot_is_the_one_of_the_scene():
@@ -28,9 +29,3 @@ def test_the_default_robot_is_the_one_of_the_scene():
     default = ROBOTS[DEFAULT_ROBOT].make_cfg("newton_mjwarp")
     assert scene.robot.spawn.usd_path == default.spawn.usd_path  # pyright: ignore
     assert (ROBOTS[DEFAULT_ROBOT].arm,) == PointCloudEnvCfg().robots
-
-
-def test_every_robot_tells_its_arm_and_what_it_needs():
-    for name, robot in ROBOTS.items():
-        assert robot.arm in ROBOTS, name
-        assert robot.description, name

@@ -16,8 +16,8 @@ from isaaclab_pc.cli.command_line import parse_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.commands import replay
 from isaaclab_pc.faults.dump import FORMAT, SIMULATION_PACKAGES, FaultDump
-from isaaclab_pc.faults.replay_readings import make_readings
 from isaaclab_pc.faults.replay_result import Fault, Reading, ReplayResult
+from isaaclab_pc.faults.replay_state import make_readings
 from isaaclab_pc.run import jobs
 from isaaclab_pc.run.jobs import ReplayJob
 from isaaclab_pc.utils.packages import installed_versions

@@ -227,14 +227,6 @@ def test_a_moved_pose_is_isaac_labs() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-6)
 
 
-def test_no_motion_leaves_a_pose_as_it_is() -> None:
-    position, _, motion = random_poses(4)
-    identity = torch.tensor([[0.0, 0.0, 0.0, 1.0]]).repeat(4, 1)
-    moved = moved_pose(position, identity, torch.zeros_like(motion))
-    assert torch.equal(moved[0], position)
-    assert torch.equal(moved[1], identity)
-
-
 def test_a_moved_pose_makes_no_tensor_of_numbers_of_the_host() -> None:
     poses = random_poses(4)
     waits = []

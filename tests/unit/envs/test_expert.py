@@ -20,7 +20,6 @@ from isaaclab_pc.envs.expert import (
     grasp_quat,
     is_closing_on,
     is_firm,
-    is_over,
     is_wound_up,
     stay,
     unwinding,
@@ -134,16 +133,6 @@ def test_a_gain_shortens_steps_near_the_target_only() -> None:
     assert float(env.tool_pos[0, 0]) == pytest.approx(0.55)
 
 
-def test_each_case_has_its_own_step_length_and_gain() -> None:
-    env = PointArm(2)
-    env.tool_pos[:, 0] = torch.tensor([0.0, 0.6])
-    cases = (
-        Case(name="slow", when=beyond(0.5), target=at(1.0), step_length=0.01),
-        Case(name="fast", target=at(1.0), step_length=0.08, gain=0.05),
-    )
-    assert expert(env, *cases)()[:, 0].tolist() == pytest.approx([0.5, 0.1])
-
-
 def test_the_gripper_follows_the_case_and_is_left_out_where_there_is_none() -> None:
     cases = (
         Case(name="hold", when=beyond(0.5), target=at(0.0), closed=True),
@@ -166,16 +155,12 @@ def test_joint_steps_keep_their_direction() -> None:
     assert quat[0].tolist() == pytest.approx(UPRIGHT)
 
 
-def test_joint_positions_are_given_in_their_limits() -> None:
-    env = PointArm(1, action="joint_position")
-    env.joint_pos += torch.tensor([0.5, 0.0])
-    action = expert(env, Case(name="go", target=at(1.0)))()
-    # A step of 0.1 and one of -0.05 rad, between limits of -2 and 2 rad.
-    assert action[0].tolist() == pytest.approx([0.6 / 2.0, -0.05 / 2.0, 1.0])
-
-
-@pytest.mark.parametrize(("start", "expected"), [([2.0, -2.0], [1.0, -1.0]), ([1.98, 0.0], [1.0, -0.025])])
-def test_joint_positions_stay_within_the_limits(start: list[float], expected: list[float]) -> None:
+# A step of 0.1 and one of -0.05 rad, between limits of -2 and 2 rad.
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [([0.5, 0.0], [0.3, -0.025]), ([2.0, -2.0], [1.0, -1.0]), ([1.98, 0.0], [1.0, -0.025])],
+)
+def test_joint_positions_are_given_in_their_limits(start: list[float], expected: list[float]) -> None:
     env = PointArm(1, action="joint_position")
     env.joint_pos += torch.tensor(start)
     action = expert(env, Case(name="go", target=at(1.0)))()
@@ -244,15 +229,6 @@ def test_the_tool_comes_down_from_inside_a_cone(tool: list[float], expected: lis
     assert env.tool_pos[0].tolist() == pytest.approx(tool)
 
 
-def test_a_straight_way_down_stays_in_the_cone() -> None:
-    tip = torch.zeros(1, 3)
-    env: Any = PointArm(1)
-    start = torch.tensor([0.04, -0.05, 0.2])
-    for share in (0.0, 0.3, 0.6, 0.9, 1.0):
-        env.tool_pos[0] = (1.0 - share) * start
-        assert is_over(env, tip).all()
-
-
 def test_an_angle_to_the_pose_keeps_the_tool_up() -> None:
     env: Any = PointArm(1)
     env.tool_pos[0, 2] = 0.3
@@ -263,7 +239,7 @@ def test_an_angle_to_the_pose_keeps_the_tool_up() -> None:
 
 
 def gripper(opening: float, speed: float = 0.0, tool: float = 0.0) -> Any:
-    """Return an environment whose two fingers open to 4 cm each, with the tool so far [m] from the origin."""
+    """Return an environment with two fingers that open to 4 cm each and the tool so far [m] from the origin."""
     values = SimpleNamespace(
         joint_pos=SimpleNamespace(torch=torch.full((1, 2), opening)),
         joint_vel=SimpleNamespace(torch=torch.full((1, 2), speed)),
@@ -306,7 +282,7 @@ def test_a_grasp_is_firm_once_the_fingers_rest(speed: float, height: float, firm
 
 
 def wrist(last: float, straight: float) -> Any:
-    """Return an environment whose tool points down, with the yaw ``straight`` where its last joint is at 0 [rad]."""
+    """Return an environment with a tool that points down, at the yaw ``straight`` for a last joint at 0 [rad]."""
     env: Any = PointArm(1)
     env.arm.limits = torch.tensor([-2.9, 2.9]).expand(1, 2, 2)
     env.joint_pos[:, -1] = last
@@ -374,7 +350,7 @@ def test_an_arm_unwinds_along_a_straight_line_of_its_joints() -> None:
     torch.testing.assert_close(quat, turned(yaw=-0.1))
 
 
-@pytest.mark.parametrize("wrong", [{"gain": 0.0}, {"gain": 1.5}, {"gain": float("nan")}, {"step_length": 0.0}])
+@pytest.mark.parametrize("wrong", [{"gain": 1.5}, {"gain": float("nan")}, {"step_length": 0.0}])
 def test_a_case_in_which_the_tool_would_not_move_is_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=f"'go'.*{next(iter(wrong))}"):
         Case(name="go", target=stay, **wrong)

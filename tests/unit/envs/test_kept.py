@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is kept while nothing moves is computed once, and never read when something may have moved."""
+"""Kept quantities are computed once while nothing moves, and never read when something may have moved."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is made of a task's config before its scene is built; no simulator is started."""
+"""Changes of a task's config before its scene is built; no simulator is started."""
 
 from typing import Any
 

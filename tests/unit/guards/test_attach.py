@@ -13,7 +13,7 @@ import warp as wp
 from isaaclab.envs import DirectRLEnv
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import FaultError, Guard, GuardCfg, StepHook, add_step_hook, attach_guard
+from isaaclab_pc.guards import Guard, GuardCfg, attach_guard
 
 NUM_ENVS, SICK = 4, 1
 NAN = math.nan
@@ -129,20 +129,6 @@ def test_a_bad_action_is_not_taken_and_ends_its_environment(value: float) -> Non
     assert int(guard.counts["action"]) == 1
 
 
-def test_a_hook_sees_the_action_as_it_was_given() -> None:
-    env, _ = guarded()
-    seen: list[torch.Tensor] = []
-
-    class Watch(StepHook):
-        def before_step(self, action: torch.Tensor) -> None:
-            seen.append(action.clone())
-
-    add_step_hook(env, Watch())
-    step(env, value=NAN)
-    assert seen[0].isnan().all()
-    assert not env.taken[-1].any()
-
-
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
 def test_a_bad_reward_ends_its_environment_as_set(ends: str) -> None:
     env, guard = guarded(ends=ends)
@@ -220,13 +206,6 @@ def test_sanitize_repairs_and_ends_nothing_however_often() -> None:
     assert env.resets == []
     assert not guard.benched.any()
     assert int(guard.env_counts[SICK]) == 4
-
-
-def test_raise_names_the_task_and_the_group() -> None:
-    env, _ = guarded(mode="raise")
-    env.bad_obs = NAN
-    with pytest.raises(FaultError, match=rf"Foreign: bad values in cameras/range .*\({SICK}\) at step 1"):
-        step(env)
 
 
 def test_an_environment_that_fails_again_and_again_is_benched() -> None:
@@ -379,11 +358,10 @@ def test_choices_among_a_few_keep_their_layout(shape: tuple[int, ...]) -> None:
         pytest.param(box(2.0, 3.0), None, 2.0, 3.0, 2.0, id="bounded without 0"),
         pytest.param(box(), None, -1.0, 1.0, 0.0, id="unbounded"),
         pytest.param(box(-3.4e38, 3.4e38), None, -1.0, 1.0, 0.0, id="as good as unbounded"),
-        pytest.param(box(), (-5.0, 6.0), -5.0, 6.0, 0.0, id="bounded by the guard"),
         pytest.param(box(-2.0, 3.0), (-5.0, 6.0), -2.0, 3.0, 0.0, id="bounded by both"),
         pytest.param(box(2.0, math.inf), None, 2.0, 2.0, 2.0, id="bounded below"),
         pytest.param(box(-math.inf, 0.5), None, -1.0, 0.5, 0.0, id="bounded above"),
-        pytest.param(None, None, -1.0, 1.0, 0.0, id="no space"),
+        pytest.param(None, (-5.0, 6.0), -5.0, 6.0, 0.0, id="bounded by the guard"),
     ],
 )
 def test_sanitize_puts_a_bad_action_where_the_task_allows_it(
@@ -405,14 +383,8 @@ class OddEnv(CountingEnv):
     def _get_observations(self) -> Any:
         obs = super()._get_observations()
         half = torch.full((NUM_ENVS, 2), math.inf, dtype=torch.float16)
-        return {
-            **obs,
-            "half": half,
-            "clock": torch.tensor(NAN),
-            "pair": torch.ones(2, 3),
-            "name": "arm",
-            "grid": (1, 2),
-        }
+        odd = {"clock": torch.tensor(NAN), "pair": torch.ones(2, 3), "name": "arm", "grid": (1, 2)}
+        return {**obs, "half": half, **odd}
 
     def step(self, action: torch.Tensor) -> Any:
         self.extras["log"] = self.log

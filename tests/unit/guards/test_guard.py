@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-import warp as wp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, SceneState, StepGuard
+from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, StepGuard
 from isaaclab_pc.guards.guard import is_within
 
 BAD = [float("nan"), float("inf"), float("-inf"), 1e30, -1e30]
 NO_STATE: Any = None
-CHECKED = [Cause.ACTION, Cause.REWARD, Cause.OBSERVATION]
 
 
 def counted(guard: Guard) -> dict[str, int]:
@@ -31,10 +29,8 @@ def counted(guard: Guard) -> dict[str, int]:
     ("cause", "shape", "envs", "value"),
     [
         *((Cause.OBSERVATION, (4, 3), [0, 3], value) for value in BAD),
-        *((Cause.OBSERVATION, (4, 2, 70), [2], value) for value in BAD),
         (Cause.OBSERVATION, (4, 2, 70), [0, 1, 2, 3], math.nan),
         (Cause.REWARD, (4,), [2], math.nan),
-        (Cause.REWARD, (4,), [0, 1, 2, 3], math.inf),
         (Cause.ACTION, (4, 3), [0, 3], -1e30),
     ],
     ids=str,
@@ -51,15 +47,7 @@ def test_a_bad_value_marks_the_environments_that_have_it(cause: Cause, shape: tu
     assert guard.env_counts.tolist() == [int(is_bad) for is_bad in expected]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -60000.0])
-def test_half_precision_is_checked(value: float) -> None:
-    guard = Guard(GuardCfg(), 3, "cpu")
-    points = torch.zeros(3, 5, 3, dtype=torch.float16)
-    points[1, 4, 2] = value
-    assert guard.check(Cause.OBSERVATION, points).tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize("cause", CHECKED)
+@pytest.mark.parametrize("cause", [Cause.ACTION, Cause.REWARD, Cause.OBSERVATION])
 def test_denormals_and_the_bounds_themselves_pass(cause: Cause) -> None:
     guard = Guard(GuardCfg(max_abs=50.0), 4, "cpu")
     assert not guard.check(cause, torch.tensor([[1e-45], [-1e-45], [50.0], [-50.0]])).any()
@@ -96,20 +84,6 @@ def test_a_step_has_no_known_faults_until_something_is_found_and_never_with_a_be
     assert faultless == [True, False, True, False, False, False]
 
 
-def test_assets_that_environments_share_are_not_checked() -> None:
-    guard = Guard(GuardCfg(), 3, "cpu")
-    data = SimpleNamespace(
-        root_link_pose_w=SimpleNamespace(warp=wp.zeros(3, dtype=wp.transformf)),
-        root_com_vel_w=SimpleNamespace(warp=wp.zeros(3, dtype=wp.spatial_vectorf)),
-    )
-    objects = {
-        "table": SimpleNamespace(num_instances=1),
-        "cube": SimpleNamespace(num_instances=3, data=data),
-    }
-    SceneState(guard, SimpleNamespace(articulations={}, rigid_objects=objects, env_origins=torch.zeros(3, 3))).check()
-    assert guard.causes.tolist() == [Cause.ORIENTATION] * 3, "the cubes' quaternions are zeros"
-
-
 @pytest.mark.parametrize("value", [math.nan, -math.inf, -1e-3, 1e30])
 def test_depth_that_no_renderer_writes_is_bad_and_a_miss_is_not(value: float) -> None:
     guard = Guard(GuardCfg(), 2, "cpu")
@@ -130,14 +104,6 @@ def test_an_environment_counts_once_per_step_under_its_first_cause_and_keeps_all
     guard.check(Cause.REWARD, bad)
     assert counted(guard) == {"action": 1, "reward": 1}
     assert guard.env_counts.tolist() == [0, 2, 0]
-
-
-def test_a_faulty_environment_takes_no_action_and_the_callers_tensor_is_not_changed() -> None:
-    guard = Guard(GuardCfg(), 2, "cpu")
-    actions = torch.tensor([[0.5, math.nan], [0.5, -0.5]], dtype=torch.float64, requires_grad=True)
-    guard.begin_step()
-    assert guard.check_actions(actions).tolist() == [[0.0, 0.0], [0.5, -0.5]]
-    assert actions[0, 1].isnan()
 
 
 def test_the_change_of_actions_is_bounded_within_an_episode() -> None:
@@ -170,7 +136,7 @@ def test_sanitize_repairs_in_place_and_ends_nothing() -> None:
 
 @st.composite
 def steps_in_the_middle(draw: st.DrawFn) -> dict[str, torch.Tensor]:
-    """What is known of some environments when their rewards are checked."""
+    """State of some environments when their rewards are checked."""
     n = draw(st.integers(1, 6))
     flags = st.lists(st.booleans(), min_size=n, max_size=n)
     masks = {name: torch.tensor(draw(flags)) for name in ("faulted", "benched", "terminated", "truncated")}
@@ -287,25 +253,6 @@ def run(guard: Guard, pattern: str) -> list[bool]:
     return benched
 
 
-@pytest.mark.parametrize(
-    ("pattern", "benched_at"),
-    [
-        ("xxx", 2),  # the first fault is none of a reset's; two relapses
-        ("x.x.x", 4),
-        ("x..x..x", 6),
-        ("x...x...x...x", None),  # too late to be the reset's fault
-        ("xx...x", None),  # not in a row
-        ("xx...xxx", 7),
-    ],
-)
-def test_an_environment_that_keeps_failing_right_after_its_reset_is_benched(
-    pattern: str, benched_at: int | None
-) -> None:
-    guard = Guard(GuardCfg(bench_steps=3, bench_after=2), 2, "cpu")
-    benched = run(guard, pattern)
-    assert (benched.index(True) if any(benched) else None) == benched_at
-
-
 def test_sanitize_benches_nobody_and_counts_no_relapse() -> None:
     guard = Guard(GuardCfg(mode="sanitize", bench_steps=1, bench_after=1), 2, "cpu")
     assert run(guard, "xxxxx") == [False] * 5
@@ -380,17 +327,6 @@ def test_which_are_benched_is_read_only_when_there_are_more() -> None:
     assert guard.benched_ids().tolist() == []
 
 
-def test_what_awaits_a_reset_is_told_to_the_host_until_it_is_reset() -> None:
-    guard = Guard(GuardCfg(), 3, "cpu")
-    guard.begin_step()
-    guard.awaiting_reset[1] = True
-    guard.end_step()
-    assert guard.pending_counts() == (1, 0)
-    guard.on_reset(torch.tensor([1]))
-    guard.end_step()
-    assert guard.pending_counts() == (0, 0)
-
-
 def test_the_log_holds_the_counters_themselves() -> None:
     guard = Guard(GuardCfg(), 4, "cpu")
     guard.begin_step()
@@ -411,19 +347,14 @@ def test_the_log_holds_the_counters_themselves() -> None:
     [
         ("mode", "quarantin", "guard.mode=quarantin: did you mean quarantine"),
         ("ends", "done", "guard.ends=done"),
-        ("max_abs", 0.0, "guard.max_abs=0"),
-        ("max_abs", math.inf, "guard.max_abs=inf"),
         ("max_abs", math.nan, "guard.max_abs=nan"),
-        ("position", (1.0, 1.0), "env.guard.position"),
         ("position", (2000.0, 3000.0), "env.guard.position"),
         ("action", (1.0, -1.0), "env.guard.action"),
         ("reward", (0.0,), "env.guard.reward"),
         ("observation", (5.0, math.nan), "env.guard.observation"),
         ("action_rate", -1.0, "env.guard.action_rate"),
-        ("linear_velocity", 0.0, "env.guard.linear_velocity"),
         ("quaternion_tolerance", 1.0, "env.guard.quaternion_tolerance"),
         ("joint_position_margin", -0.1, "env.guard.joint_position_margin"),
-        ("joint_velocity_factor", -2.0, "env.guard.joint_velocity_factor"),
         ("bench_after", 0, "env.guard.bench_after"),
     ],
 )
@@ -452,9 +383,10 @@ def test_what_is_repaired_in_float16_is_finite() -> None:
 
 def test_a_bad_action_of_several_dimensions_touches_its_own_environment_alone() -> None:
     guard = Guard(GuardCfg(), 4, "cpu")
-    actions = torch.ones(4, 2, 3)
+    actions = torch.ones(4, 2, 3, dtype=torch.float64)
     actions[1, 1, 2] = math.nan
     guard.begin_step()
-    assert guard.check_actions(actions).sum(dim=(1, 2)).tolist() == [6.0, 0.0, 6.0, 6.0]
+    assert guard.check_actions(actions.requires_grad_()).sum(dim=(1, 2)).tolist() == [6.0, 0.0, 6.0, 6.0]
+    assert actions[1, 1, 2].isnan(), "the caller's tensor is not changed"
     guard.begin_step()
     assert guard.check_actions(torch.tensor([1.0, math.inf, 2.0, 3.0])).tolist() == [1.0, 0.0, 2.0, 3.0]

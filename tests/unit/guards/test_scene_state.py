@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What mode sanitize writes in the place of a bad state: one that lasts."""
+"""Mode sanitize replaces a bad state by one that lasts."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,21 +46,15 @@ class Asset:
             **{name: SimpleNamespace(torch=value) for name, value in fixed.items()},
         )
 
-    def _write(self, name: str, value: torch.Tensor, env_mask: wp.array) -> None:
+        self.write_joint_position_to_sim_mask = partial(self._write, "joint_pos")
+        self.write_joint_velocity_to_sim_mask = partial(self._write, "joint_vel")
+        self.write_root_pose_to_sim_mask = partial(self._write, "root_link_pose_w")
+        self.write_root_velocity_to_sim_mask = partial(self._write, "root_com_vel_w")
+
+    def _write(self, name: str, *, env_mask: wp.array, **values: torch.Tensor) -> None:
         mask = wp.to_torch(env_mask)
+        (value,) = values.values()
         self.state[name][mask] = value[mask]
-
-    def write_joint_position_to_sim_mask(self, position: torch.Tensor, env_mask: wp.array) -> None:
-        self._write("joint_pos", position, env_mask)
-
-    def write_joint_velocity_to_sim_mask(self, velocity: torch.Tensor, env_mask: wp.array) -> None:
-        self._write("joint_vel", velocity, env_mask)
-
-    def write_root_pose_to_sim_mask(self, root_pose: torch.Tensor, env_mask: wp.array) -> None:
-        self._write("root_link_pose_w", root_pose, env_mask)
-
-    def write_root_velocity_to_sim_mask(self, root_velocity: torch.Tensor, env_mask: wp.array) -> None:
-        self._write("root_com_vel_w", root_velocity, env_mask)
 
 
 def scene_of(num_envs: int, kind: str, asset: Asset, **fields: Any) -> tuple[Guard, SceneState]:
@@ -82,7 +77,7 @@ def checked_twice(guard: Guard, state: SceneState, bad: list[bool]) -> None:
 
 @pytest.mark.parametrize(
     ("position", "repaired"),
-    [(math.inf, 1.0), (-math.inf, 0.0), (1e30, 1.0), (-50.0, 0.0), (NAN, DEFAULT_JOINTS[0])],
+    [(math.inf, 1.0), (-50.0, 0.0), (NAN, DEFAULT_JOINTS[0])],
 )
 def test_a_joint_is_put_at_its_limit_and_comes_to_rest(position: float, repaired: float) -> None:
     asset = Asset(2)
@@ -105,7 +100,7 @@ def test_a_joint_that_turns_without_end_is_put_at_its_default(limit: float, posi
     assert asset.state["joint_pos"][0].tolist() == DEFAULT_JOINTS
 
 
-@pytest.mark.parametrize("place", [math.inf, -math.inf, 1e30, -101.0, NAN])
+@pytest.mark.parametrize("place", [math.inf, -101.0, NAN])
 def test_a_body_that_left_the_scene_is_put_at_rest_where_it_begins(place: float) -> None:
     asset = Asset(2)
     guard, state = scene_of(2, "rigid_objects", asset)

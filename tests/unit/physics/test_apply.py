@@ -51,12 +51,6 @@ def test_the_backend_follows_selector_device_and_installation(
     assert resolve_backend(backend, device) == expected
 
 
-def test_isaac_sims_physx_without_it_names_ovphysx_where_that_is_installed(installed) -> None:
-    installed("ovphysx")
-    with pytest.raises(ConfigError, match=r"needs Isaac Sim.*physics=ovphysx.*physics=newton_mjwarp work\."):
-        resolve_backend("isaacsim_physx", "cpu")
-
-
 @pytest.mark.parametrize(
     ("backend", "command"),
     [
@@ -114,13 +108,6 @@ def test_physx_on_a_gpu_gets_room_for_the_contacts_of_all_environments_and_never
     apply_physics(cfg, PhysicsSettings(backend="ovphysx", contacts=contacts))
     assert cfg.sim.physics.gpu_max_rigid_patch_count == patches
     assert cfg.sim.physics.gpu_max_rigid_contact_count == points
-
-
-def test_physx_gets_iterations_on_every_asset() -> None:
-    cfg = reach_cfg()
-    apply_physics(cfg, PhysicsSettings(backend="ovphysx", position_iterations=3, velocity_iterations=2))
-    fragments = [f for f in cfg.scene.robot.spawn.articulation_props if hasattr(f, "solver_position_iteration_count")]
-    assert [(f.solver_position_iteration_count, f.solver_velocity_iteration_count) for f in fragments] == [(3, 2)]
 
 
 def test_physx_gets_iterations_on_every_variant_of_an_object() -> None:

@@ -17,7 +17,7 @@ from tests.ptx.launches import interpreted
 
 
 def solver_data(num_envs: int = 3, contacts: int = 20, rows: int = 50) -> Any:
-    """What the monitor reads of MuJoCo Warp's data."""
+    """The part of MuJoCo Warp's data that the monitor reads."""
     single = {name: wp.zeros(1, dtype=wp.int32, device="cpu") for name in ("nacon", "ncollision")}
     per_env = {name: wp.zeros(num_envs, dtype=wp.int32, device="cpu") for name in ("nefc", "overflow")}
     return SimpleNamespace(nworld=num_envs, naconmax=num_envs * contacts, njmax=rows, **single, **per_env)

@@ -17,7 +17,7 @@ ULP = 2.0**-24
 
 @dataclass(frozen=True)
 class Scene:
-    """What the operator is given: N environments with C cameras."""
+    """The operator's input: N environments with C cameras."""
 
     depth: list[torch.Tensor]
     """Distance to the image plane [m], one (N, H, W) per camera."""
@@ -39,12 +39,10 @@ class Scene:
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """(H, W) of each camera."""
         return [(image.shape[1], image.shape[2]) for image in self.depth]
 
     @property
     def num_pixels(self) -> int:
-        """Pixels of all cameras, P."""
         return sum(height * width for height, width in self.sizes)
 
     def operator(self, num_points: int, **settings: Any) -> DepthToCloud:
@@ -58,7 +56,6 @@ class Scene:
         return operator(**{**arguments, **self.tensors, **changes})
 
     def cloud(self, num_points: int, **settings: Any) -> Cloud:
-        """Sample with a new operator."""
         return self.sample(self.operator(num_points, **settings))
 
     def envs(self, index: list[int]) -> "Scene":
@@ -86,17 +83,11 @@ def random_scene(
     cropped: bool = True,
     lenses: bool = False,
 ) -> Scene:
-    """Draw cameras, images and frames.
+    """Draw cameras, images and frames of ``num_envs`` environments with origins up to 20 m from the world's.
 
-    Args:
-        seed: Seed of the draw.
-        num_envs: Number of environments, N; their origins lie up to 20 m from the world's.
-        sizes: (H, W) of each camera.
-        frames: Whether the crop and the output have frames of their own; else both are the world.
-        labelled: Whether there are labels, some of them removed.
-        misses: Share of the pixels that see nothing.
-        cropped: Whether the crop, near and far take some points away; else they take none.
-        lenses: Whether rays leave the pixels in directions of their own.
+    ``frames``: the crop and the output have frames of their own. ``labelled``: some labels are removed. ``misses``:
+    share of the pixels that see nothing. ``cropped``: crop, near and far take points away. ``lenses``: rays have
+    directions of their own.
     """
     rng = np.random.default_rng(seed)
     origins = rng.uniform(-20, 20, (num_envs, 3)) if frames else np.zeros((num_envs, 3))

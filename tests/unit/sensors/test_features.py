@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is read at a cloud's pixels, against images and surfaces that are known."""
+"""Features at a cloud's pixels, against known images and surfaces."""
 
 import math
 from unittest import mock
@@ -77,23 +77,6 @@ def test_normals_at_an_edge_are_those_of_one_surface() -> None:
     expected = quat_apply(quat, normal)[:, None].expand_as(estimated)
     torch.testing.assert_close(estimated[valid.flatten(1)], expected[valid.flatten(1)], atol=2e-4, rtol=0)
     assert estimated.isfinite().all()
-
-
-def test_a_lone_pixels_normal_points_at_the_camera() -> None:
-    depth, matrices, _ = plane_scene(torch.tensor([[0.0, 0.0, -1.0]]))
-    lone = torch.zeros_like(depth)
-    lone[0, 10, 20] = 1.0
-    normal = estimate_normals([lone], matrices, torch.tensor([[10 * 32 + 20]], dtype=torch.int32))[0, 0]
-    ray = matrices[0, 0, :, :3] @ torch.tensor([20.5, 10.5, 1.0])
-    torch.testing.assert_close(normal, -ray / ray.norm())
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 4), (4, 1)])
-def test_images_without_neighbours_give_finite_normals(size: tuple[int, int]) -> None:
-    depth, matrices, _ = plane_scene(torch.tensor([[0.0, 0.0, -1.0]]), *size)
-    pixels = torch.arange(size[0] * size[1], dtype=torch.int32)[None]
-    normals = estimate_normals([depth], matrices, pixels)
-    torch.testing.assert_close(normals.norm(dim=-1), torch.ones(1, size[0] * size[1]))
 
 
 def reference_normal(depth: np.ndarray, matrix: np.ndarray, row: int, column: int) -> np.ndarray:

@@ -165,13 +165,6 @@ def test_calibration_errors_are_constant_in_the_camera_frame_until_its_reset() -
         assert ((after - before).flatten(1)[mask].abs().amax(1) > 1e-4).all()
 
 
-def test_cameras_have_errors_of_their_own() -> None:
-    realism = DepthRealism(everything(), [(8, 8)] * 2, 100, "cpu")
-    pos, quat = poses(100)
-    one, other = (realism.calibrate(camera, pinhole(100, 8), pos, quat)[1] - pos for camera in range(2))
-    assert ((one - other).norm(dim=-1) > 1e-4).float().mean() > 0.98
-
-
 # Latency.
 
 
@@ -251,18 +244,15 @@ def test_nothing_asked_for_costs_nothing() -> None:
     [
         ({"noise": GaussianNoiseCfg(std=-0.1)}, r"points\.realism\.noise\.std=-0\.1 must not be negative"),
         ({"noise": GaussianNoiseCfg(std=(0.2, 0.1))}, r"noise\.std=\(0\.2, 0\.1\).*swap"),
-        ({"noise": GaussianNoiseCfg(std=wrong("1 mm"))}, r"noise\.std='1 mm'"),
         ({"noise": StructuredLightNoiseCfg(focal_length=0.0)}, r"noise\.focal_length=0\.0 must be above 0"),
         ({"noise": StereoNoiseCfg(lateral_std=wrong((1.0,)))}, r"noise\.lateral_std=\(1\.0,\).*two"),
         ({"noise": "gaussian"}, r"points\.realism\.noise='gaussian'"),
         ({"flying_pixels": 1.5}, r"flying_pixels=1\.5 must be in \[0, 1\]"),
-        ({"dropout": (0.5, 1.1)}, r"dropout=1\.1 must be in \[0, 1\]"),
         ({"min_range": 2.0, "max_range": 2.0}, r"min_range=2\.0 m must be below points\.realism\.max_range=2\.0"),
         ({"max_range": 0.0}, r"max_range=0\.0 must be above 0"),
         ({"rotation_jitter": 4.0}, r"rotation_jitter=4\.0 must be in \[0, 3\.142\]"),
         ({"latency": 1.5}, r"latency=1\.5 must be whole frames"),
         ({"latency": (2, 1)}, r"latency=\(2, 1\)"),
-        ({"latency": True}, r"latency=True"),
     ],
 )
 def test_impossible_settings_are_refused(changes: dict, message: str) -> None:
@@ -289,18 +279,12 @@ def test_bounds_may_be_lists_as_yaml_gives_them() -> None:
     ],
 )
 def test_wrong_tensors_are_refused(name: str, value: torch.Tensor, message: str) -> None:
-    realism = make(DepthRealismCfg(dropout=0.1), 2, 8)
+    realism = make(everything(), 2, 8)
     tensors = {"depth": torch.ones(2, 8, 8), "intrinsics": pinhole(2, 8), "keys": make_keys(2), name: value}
     with pytest.raises(ValueError, match=message):
         realism.corrupt(0, **tensors)
-
-
-def test_wrong_tensors_of_an_episode_are_refused() -> None:
-    realism = make(everything(), 2, 8)
     with pytest.raises(ValueError, match="mask is"):
         realism.redraw(torch.tensor([0, 1]), torch.arange(2))
-    with pytest.raises(ValueError, match="keys is"):
-        realism.redraw(torch.ones(2).bool(), torch.arange(3))
     realism.delay(torch.ones(2, 4), torch.ones(2))
     with pytest.raises(ValueError, match="same ones"):
         realism.delay(torch.ones(2, 4))
@@ -344,5 +328,5 @@ def test_a_graph_captured_on_cuda_gives_what_the_cpu_gives() -> None:
         expected = step(cpu, inputs)
         graph.replay()
         for got, want in zip(captured, expected, strict=True):
-            # A pixel whose shift or step is at a rounding border may fall on either side.
+            # A pixel with a shift or step at a rounding border may fall on either side.
             assert ((got.cpu() - want).abs() > 1e-4).float().mean() < 0.01

@@ -74,7 +74,6 @@ def test_a_lens_that_cannot_be_built_is_named(lens: Any, field: str, value: Any)
         (with_lens(replace(FISHEYE_LENS), max_fov=0.0), r"distortion\.max_fov=0\.0"),
         (with_lens(replace(PINHOLE_LENS), model="opencvFisheye"), "distortion='opencvFisheye' of the type OpenCvPinh"),
         (with_lens("opencvPinhole"), "distortion='opencvPinhole' of the type str"),
-        (with_lens({"model": "opencvPinhole"}), "distortion={'model': 'opencvPinhole'} of the type dict"),
         (replace(with_lens(replace(PINHOLE_LENS)), renderer_cfg=RendererCfg(renderer_type="isaac_rtx")), "isaac_rtx"),
         (replace(camera(), spawn=FisheyeCameraCfg()), "projection_type='fisheyePolynomial'"),
     ],

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
@@ -126,36 +125,7 @@ IDENTITY = (0.0, 0.0, 0.0, 1.0)
 """The camera looks along +z, x to the right, y down."""
 
 
-@pytest.mark.parametrize(
-    ("lower", "upper", "seen"),
-    [
-        ((-0.1, -0.1, 1.0), (0.1, 0.1, 1.2), True),
-        ((-0.1, -0.1, -1.2), (0.1, 0.1, -1.0), False),  # behind
-        ((-0.1, -0.1, 4.1), (0.1, 0.1, 5.0), False),  # beyond the far plane
-        ((-0.01, -0.01, 0.0), (0.01, 0.01, 0.04), False),  # before the near plane
-        ((-0.1, -0.1, 0.0), (0.1, 0.1, 4.1), True),  # through both planes
-        ((-9.0, -9.0, -9.0), (9.0, 9.0, 9.0), True),  # around the camera
-        ((0.6, -0.1, 1.0), (0.8, 0.1, 1.1), False),  # right of the image
-        ((0.4, -0.1, 1.0), (0.8, 0.1, 1.1), True),
-        ((-0.1, 0.45, 1.0), (0.1, 0.8, 1.1), False),  # below the image, which is less high than wide
-        ((-0.1, -0.8, 1.0), (0.1, -0.45, 1.1), False),
-        ((0.0, 0.0, 1.0), (0.3, 0.3, 1.0), True),  # a plane that faces the camera
-    ],
-)
-def test_boxes_of_which_the_answer_is_plain(lower: Any, upper: Any, seen: bool) -> None:
-    assert can_see_box(camera_of((0, 0, 0), IDENTITY), lower, upper) is seen
-    # The same scene elsewhere.
-    offset = np.array([3.0, -2.0, 0.5])
-    assert can_see_box(camera_of(offset, IDENTITY), offset + lower, offset + upper) is seen
-
-
 def test_a_vertical_aperture_is_ignored_as_isaac_lab_ignores_it() -> None:
     camera = camera_of((0, 0, 0), IDENTITY)
     camera.spawn.vertical_aperture = 40.0
     assert not can_see_box(camera, (-0.1, 0.45, 1.0), (0.1, 0.8, 1.1))
-
-
-@given(rotation=rotations)
-@example(rotation=IDENTITY)
-def test_a_camera_inside_a_box_sees_it_whichever_way_it_looks(rotation: Any) -> None:
-    assert can_see_box(camera_of((0, 0, 0), rotation), (-1.0, -1.0, -1.0), (1.0, 1.0, 1.0))

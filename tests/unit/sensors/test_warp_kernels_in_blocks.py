@@ -10,7 +10,7 @@ import torch
 from isaaclab_pc.sensors import warp_backend
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 from tests.ptx.launches import Interpreter, compiled, interpreted
-from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, operator, run, scene
+from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, run, scene
 
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 MANY_PIXELS = [(80, 64)]
@@ -88,27 +88,6 @@ def test_equal_distances(interpreter: Interpreter, is_full: bool) -> None:
     assert_same(interpreter, backends("cpu", 2, sizes, 24, "fps"), 24, inputs)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_both_types_of_points(interpreter: Interpreter, dtype: Any) -> None:
-    sizes = [(24, 32), (17, 13)]
-    depths, _, _, _, _, keys, _ = scene(5, sizes)
-    intrinsics = torch.stack([torch.tensor([[40.0, 0, w / 2], [0, 35, h / 2], [0, 0, 1]]) for h, w in sizes])
-    generator = torch.Generator().manual_seed(0)
-    pos = torch.rand(5, 2, 3, generator=generator) - 0.5
-    quat = torch.nn.functional.normalize(torch.randn(5, 2, 4, generator=generator), dim=-1)
-    inputs = [depths, intrinsics.repeat(5, 1, 1, 1), pos, quat, keys]
-    interpreter.allow(*depths)
-    numba, warp = (operator(5, sizes, 64, "random", dtype=dtype, backend=name) for name in ("numba", "warp"))
-    for mask in (None, torch.tensor([True, False, True, False, False])):
-        inputs[4] = inputs[4] + 1
-        expected, cloud = (
-            one(*inputs, output_pos=pos[:, 0], output_quat=quat[:, 0], mask=mask) for one in (numba, warp)
-        )
-        assert cloud.points.dtype == expected.points.dtype == getattr(torch, dtype)
-        assert torch.equal(expected.pixels, cloud.pixels)
-        assert torch.equal(expected.points, cloud.points)
-
-
 def test_a_warp_may_look_at_many_words(interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
     # As with thousands of environments.
     monkeypatch.setattr(warp_backend, "WARPS_OF_GPU", 1)
@@ -129,7 +108,7 @@ def test_more_environments_than_there_is_memory_for(interpreter: Interpreter) ->
 )
 def test_the_assembler_may_not_fuse_products_and_sums(module: str) -> None:
     # Those without a rounding it may; the pixels would no longer be the CPU's.
-    entries = compiled(f"isaaclab_pc.sensors.{module}")[0].entries.values()
+    entries = compiled(f"isaaclab_pc.sensors.kernels.{module}")[0].entries.values()
     sums = [
         instruction
         for entry in entries

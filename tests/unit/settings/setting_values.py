@@ -37,7 +37,7 @@ VALID_BY_KEY: dict[str, SearchStrategy[Any]] = {
     "points.features": st.none() | st.lists(st.sampled_from(["rgb", "normals", "segmentation", "camera"]), unique=True),
     "scaling.budget": st.none() | st.floats(1e-4, 1) | st.sampled_from(["0.8", "80%", "20GiB", "1.5 TB", "512M"]),
 }
-"""Of those whose types say by a function what they take."""
+"""For types that check with a function."""
 
 
 def valid(key: str) -> SearchStrategy[Any]:

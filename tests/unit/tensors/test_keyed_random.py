@@ -84,14 +84,6 @@ def test_parts_of_other_shapes_are_refused(episode: torch.Tensor) -> None:
         keyed_hash(0, torch.arange(3), 0, episode)
 
 
-@given(seed=st.integers(0, 2**31 - 1), env=st.integers(0, 100_000), episode=st.integers(0, 10**6))
-def test_a_draw_depends_on_its_key_alone(seed: int, env: int, episode: int) -> None:
-    together = draw(seed, torch.arange(env, env + 5), episode)
-    alone = draw(seed, torch.tensor([env + 3]), episode)
-    assert torch.equal(together[3], alone[0])
-    assert ((together >= 0) & (together < 1)).all()
-
-
 def test_every_part_of_the_key_matters() -> None:
     envs = torch.arange(1000)
     base = draw(1, envs)
