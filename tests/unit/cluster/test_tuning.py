@@ -55,11 +55,6 @@ def test_what_strangers_wrote_is_refused_in_one_line(tmp_path, change):
     assert "\n" not in str(error.value)
 
 
-def test_a_folder_without_one_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"tuning\.json"):
-        Tuning.load(tmp_path)
-
-
 def test_the_best_trial_came_to_its_end_or_was_ended_by_the_tuner(tmp_path):
     add_run(tmp_path, "000", "interrupted", metrics={"success_rate": 0.9})
     add_run(tmp_path, "001", "interrupted", metrics={"success_rate": 0.2})
