@@ -26,7 +26,7 @@ _IS_PROGRAM = "ISAACLAB_PC_IS_PROGRAM"
 
 def in_repository() -> bool:
     """Tell whether the package is used from its repository, where ``scripts`` stands beside it."""
-    return (Path(__file__).resolve().parents[1] / "scripts" / "train.py").is_file()
+    return (Path(__file__).resolve().parents[2] / "scripts" / "train.py").is_file()
 
 
 @contextlib.contextmanager

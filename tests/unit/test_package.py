@@ -26,16 +26,9 @@ LIGHT_PACKAGES = (
     *("cli", "commands", "cluster", "processes", "report", "run", "settings", "supervise", "terminal", "utils"),
 )
 LIGHT_MODULES = (
-    *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.terminal.program_name"),
-    *("isaaclab_pc.errors", "isaaclab_pc.utils.files", "isaaclab_pc.utils.packages"),
+    *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.errors"),
     *("isaaclab_pc.num_envs.search", "isaaclab_pc.learners.common.batch", "isaaclab_pc.num_envs.profile"),
-    *(
-        "isaaclab_pc.assets.robots",
-        "isaaclab_pc.demos.demo_file",
-        "isaaclab_pc.faults.dump",
-        "isaaclab_pc.processes.output_filter",
-    ),
-    *("isaaclab_pc.run.iteration_log", "isaaclab_pc.report.run_curves"),
+    *("isaaclab_pc.assets.robots", "isaaclab_pc.demos.demo_file", "isaaclab_pc.faults.dump"),
 )
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
 
