@@ -79,9 +79,6 @@ class Place:
 def find_place(settings: RunSettings) -> Place:
     """Find out which node this is, from the settings or from SLURM.
 
-    Args:
-        settings: The run's settings; ``nodes``, ``node_rank`` and ``rendezvous`` matter.
-
     Raises:
         ConfigError: It cannot be known, or the nodes do not fit SLURM's job.
     """
@@ -141,21 +138,17 @@ def run_follower_node(
     command: Callable[[Path, int], list[str]],
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Run this node's ranks until the first node's run is over.
-
-    Where they end because another rank died, they wait for the first node to go on.
+    """Run this node's ranks until the first node's run is over; where another rank died, wait for it to go on.
 
     Args:
         settings: The run's settings, as given to this node.
         place: This node, which does not lead.
-        command: Makes the command line of the ranks of the file of their job and of the longest wait for the first
-            node [s].
+        command: Gives the ranks' command line for their job's file and the longest wait for the first node [s].
         clock: Tells the time [s].
 
     Returns:
-        The exit code: 0 where the run came to its end; 128 + N where signal N stopped this node; 75 where the run was
-        asked to stop and did not go on; 2 where this node's ranks were refused; 1 where the run failed, or the nodes do
-        not meet.
+        0 where the run came to its end; 128 + N where signal N stopped this node; 75 where the run was asked to stop
+        and did not go on; 2 where this node's ranks were refused; 1 where the run failed, or the nodes do not meet.
     """
     folder = make_folder(LOGS / "nodes", f"node{place.rank}")
     current().say(f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}")

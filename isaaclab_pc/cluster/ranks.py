@@ -8,6 +8,7 @@ adds signals that let a run write its checkpoint, and the exit code of the proce
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -44,13 +45,9 @@ class _Failure(Protocol):
 def ranks_command(
     gpus: int, command: Sequence[str], place: Place = _ONLY_NODE, patience: int = LEADER_SEARCHES_SECONDS
 ) -> list[str]:
-    """Return the command line that runs a command once for each rank of this node.
+    """Return the command line that runs a command once for each rank of this node, one for each GPU.
 
-    Args:
-        gpus: Ranks of each node; a single one of a single node needs no launcher.
-        command: The command.
-        place: This node.
-        patience: Longest wait for the other nodes [s].
+    A single rank needs no launcher. Several nodes wait for each other with ``patience`` [s].
     """
     if gpus * place.nodes == 1:
         return [*command]
@@ -63,8 +60,7 @@ def main(argv: Sequence[str]) -> int:
     """Run a command once for each rank of this node, to the end of all of them.
 
     Returns:
-        0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it;
-        :data:`~isaaclab_pc.cluster.nodes.UNANSWERED`.
+        0, or that of :func:`exit_code`, or :data:`~isaaclab_pc.cluster.nodes.UNANSWERED`.
     """
     from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -137,13 +133,10 @@ def _config(args: argparse.Namespace, scratch: str) -> LaunchConfig:
 
 
 def exit_code(failures: Mapping[int, _Failure]) -> int:
-    """Return the exit code of the rank that ended the others.
+    """Return the exit code of the rank that ended the others, 128 + N for a signal N.
 
-    The first failure is the cause; of several within a second a signal is, and errors of the others that lost it are
-    its consequences. torch elastic ends the others with SIGTERM.
-
-    Args:
-        failures: By rank, those that ended with another exit code than 0; a negative one is a signal.
+    The first failure is the cause. Of several within a second it is a signal: the other ranks then fail because they
+    lost that one. torch elastic ends the others with SIGTERM.
     """
 
     def order(failure: _Failure) -> tuple[bool, int, bool]:
@@ -155,31 +148,21 @@ def exit_code(failures: Mapping[int, _Failure]) -> int:
 
 
 def _pass_signals_on() -> None:
-    """Pass signals on: stop signals to the first rank, which tells the others; SIGABRT to all."""
-
-    def to_first(number: int, _frame: FrameType | None) -> None:
-        _send(number, first_only=True)
-
-    def to_all(number: int, _frame: FrameType | None) -> None:
-        _send(number, first_only=False)
-
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, to_first)
-    # Each writes where it hangs.
-    signal.signal(signal.SIGABRT, to_all)
+            signal.signal(number, _send)
+    signal.signal(signal.SIGABRT, _send)
 
 
-def _send(number: int, first_only: bool) -> None:
+def _send(number: int, _frame: FrameType | None) -> None:
+    """Send SIGABRT to all ranks, which write where they hang; stop signals to the first, which tells the others."""
     import psutil
 
     for child in psutil.Process().children():
-        try:
-            if not first_only or child.environ().get("RANK") == _FIRST_RANK:
+        # A child that ends just now has no environment.
+        with contextlib.suppress(psutil.Error):
+            if number == signal.SIGABRT or child.environ().get("RANK") == _FIRST_RANK:
                 child.send_signal(number)
-        except psutil.Error:
-            # It ends just now.
-            continue
 
 
 if __name__ == "__main__":

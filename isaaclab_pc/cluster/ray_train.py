@@ -51,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
     """Run a command once for each rank, on the machines of a Ray cluster, to the end of all of them.
 
     Returns:
-        0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it; 1 where a
-        Ray worker was lost with its process, 2 where the cluster is too small for the run.
+        0, or that of :func:`~isaaclab_pc.cluster.ranks.exit_code`; 1 where a Ray worker was lost with its process, 2
+        where the cluster is too small for the run.
     """
     args = _parser().parse_args(argv)
     share_inlet()

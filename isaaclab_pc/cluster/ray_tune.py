@@ -57,8 +57,8 @@ _ENVIRONMENT = {
 class RunTrial(tune.Trainable):
     """Runs one trial in a Ray worker: starts the script that trains it, and reports its iterations.
 
-    Ray needs no checkpoint of it. The run's folder tells where it goes on. All of its iterations are reported again
-    then, so that the scheduler knows them.
+    The run's folder tells where a trial goes on, so Ray needs no checkpoint of it. After a restart all of its
+    iterations are reported again, so that the scheduler knows them.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ class RunTrial(tune.Trainable):
                 return _result(self._reported, score, done=False)
 
             if self._process is None or code is not None:
-                trial = read_trial(self._folder, {}, self._metric)
+                trial = read_trial(self._folder, self._metric)
                 if trial.is_over:
                     return _result(trial.iterations, trial.score, done=True)
                 if self._process is not None:
@@ -109,14 +109,10 @@ class RunTrial(tune.Trainable):
         self._process.end()
 
     def _start(self) -> ProcessTree:
+        command = [sys.executable, *self._program, str(self._folder)]
         with (self._folder / TRIAL_LOG).open("ab") as log:
             # It gets SIGTERM if this worker is killed.
-            return ProcessTree(
-                [sys.executable, *self._program, str(self._folder)],
-                log,
-                on_our_death=signal.SIGTERM,
-                expendable=False,
-            )
+            return ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
 
     def _has_unreported(self) -> bool:
         if not self._unreported:
@@ -139,11 +135,11 @@ class _Progress(tune.Callback):
         self._next_refresh = 0.0
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        name = trial.config["trial"]
-        if not read_trial(self._folder / name, {}, trial.config["metric"]).is_over:
+        folder = self._folder / trial.config["trial"]
+        if not read_trial(folder, trial.config["metric"]).is_over:
             # On a full disk the trial counts as interrupted.
             with contextlib.suppress(OSError):
-                (self._folder / name / STOPPED_EARLY_NAME).touch()
+                (folder / STOPPED_EARLY_NAME).touch()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         current().warn(f"trial {trial.config['trial']}: its Ray worker was lost; it goes on from its checkpoint")

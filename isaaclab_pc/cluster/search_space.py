@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Search spaces in Hydra's sweep vocabulary, drawn from by Ray Tune. Loads Ray only to draw."""
+"""Hydra's sweeps as search spaces of Ray Tune. Loads Ray only to draw."""
 
 from __future__ import annotations
 
@@ -21,36 +21,30 @@ __all__ = ["SearchSpace", "draw", "read_space"]
 _MOST_CHOICES = 1000
 """More values of one setting than this are a slip of the keyboard; an interval holds any number."""
 
-_DRAWS_FOR_EACH = 100
-"""Draws for each sample before it is taken that all combinations of a few choices have been drawn."""
+_DRAWS_PER_SAMPLE = 100
+"""Draws for each sample after which all combinations of a few choices count as drawn."""
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The values of one setting that are searched over."""
+    """The values of one setting that are searched over, as texts of a command line."""
 
     key: str
     """Dotted name."""
-
     values: tuple[str, ...]
-    """All that may be taken, as texts of a command line; of an interval, its two ends."""
-
+    """All choices, or the two ends of an interval."""
     kind: str
     """Ray Tune's name: ``choice``, or an interval, ``uniform``, ``loguniform``, ``randint`` or ``lograndint``."""
 
     @property
     def highest(self) -> str:
-        """The value that is largest as a number; the first one where they are no numbers."""
+        """The largest number, or the first value where they are no numbers."""
         with contextlib.suppress(ValueError):
             return max(self.values, key=float)
         return self.values[0]
 
     def sample(self, generator: Any) -> str:
-        """Draw a value, as text of a command line.
-
-        Args:
-            generator: A ``numpy.random.Generator``.
-        """
+        """Draw a value with a ``numpy.random.Generator``."""
         from ray import tune
 
         domain = getattr(tune, self.kind)
@@ -66,13 +60,7 @@ class SearchSpace:
 
 
 def read_space(text: str) -> SearchSpace | None:
-    """Read a setting that is searched over.
-
-    Args:
-        text: ``key=value`` in Hydra's grammar.
-
-    Returns:
-        The setting with its values; None where it has one value.
+    """Read ``key=value`` in Hydra's grammar; return None where it has one value.
 
     Raises:
         ConfigError: The text cannot be read, or the values are none to draw from.
@@ -114,7 +102,7 @@ def draw(spaces: Sequence[SearchSpace], samples: int, seed: int) -> list[Mapping
 
     generator = np.random.default_rng(seed)
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for _ in range(_DRAWS_FOR_EACH * samples):
+    for _ in range(_DRAWS_PER_SAMPLE * samples):
         values = {space.key: space.sample(generator) for space in spaces}
         found.setdefault(tuple(values.values()), values)
         if len(found) == samples:

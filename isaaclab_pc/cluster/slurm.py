@@ -20,42 +20,31 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.cli.command_line import LAUNCHER, Command
 from isaaclab_pc.cli.sweep import launcher_settings, run_each
-from isaaclab_pc.cluster.job import Job, Run
+from isaaclab_pc.cluster.local_kernels import local_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.profile import default_path
-from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode
+from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.run.kernel_cache import shared_kernel_cache
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.terminal.user_stream import standard_streams
 
-__all__ = ["is_submitted", "submit"]
+__all__ = ["Job", "is_submitted", "submit"]
 
 _CLUSTERS = {"slurm": "slurm", "submitit_local": "local"}
 """Values of ``hydra/launcher`` that submit runs, and the executor of submitit for each; ``local`` tries jobs without a
 cluster: all of them at once, on this machine."""
 
-_LEAST = {
-    "timeout_min": 1,
-    "cpus_per_task": 1,
-    "cpus_per_gpu": 1,
-    "gpus_per_node": 1,
-    "gpus_per_task": 1,
-    "mem_gb": 1,
-    "max_num_timeout": 0,
-    "array_parallelism": 1,
-}
-"""Lower bounds of the launcher's fields: with less, a job would be refused, or wait forever, in the queue."""
-
-_NEEDED = ("timeout_min", "max_num_timeout", "array_parallelism")
-"""Those of them that may not be null."""
+_LEAST = {"timeout_min": 1, "max_num_timeout": 0, "array_parallelism": 1}
+"""Lower bounds of the launcher's fields that are computed with here; sbatch checks the others."""
 
 _STOPPED = (ExitCode.PREEMPTED, 138, 140, 143)
 """Exit codes of a job that was told to stop; those of the signals are from before it heeds them."""
@@ -66,6 +55,54 @@ _ENVIRONMENT_GROUPS = ("SBATCH_", "SRUN_", "APPTAINER", "SUBMITIT_")
 
 Check = Callable[[RunSettings, bool], RunSettings]
 """Refuses settings that the node would refuse, which has a GPU or not; returns those to submit."""
+
+Run = Callable[[RunSettings, Command, str, bool], int]
+"""Trains; takes the settings, their command line, the name of the run's folder, and whether the job was requeued, and
+returns the exit code."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A callable that submitit pickles on the login node and calls on the node of the job."""
+
+    run: Run
+    settings: RunSettings
+    command: Command
+    submitted: str
+    """When it was submitted, as in the names of runs."""
+
+    def folder_name(self, job_id: str) -> str:
+        """Return the name of the run's folder for a job, ``4711`` or ``4711_0``: the same after each requeue."""
+        return f"{self.submitted}_{job_id}"
+
+    def __call__(self) -> None:
+        """Train, and end the process with the run's exit code unless it is done.
+
+        While it trains, submitit's signal handlers are replaced by those of this package: they write a checkpoint and
+        leave the requeue to the batch script, which goes by the exit code.
+        """
+        import submitit
+
+        environment = submitit.JobEnvironment()
+        restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+
+        def work() -> int:
+            current().say(f"job {environment.job_id} on {environment.hostname}, restart {restarts}")
+            with local_kernel_cache():
+                return self.run(self.settings, self.command, self.folder_name(environment.job_id), restarts != "0")
+
+        # A full disk below the job's log must not change the exit code either.
+        with standard_streams():
+            code = exit_code_of(work)
+        # SIGINT comes from a person, scancel --signal=INT, who wants a checkpoint and no requeue.
+        if was_stopped(code) and code != ExitCode.INTERRUPTED:
+            code = ExitCode.PREEMPTED
+        if code == ExitCode.PREEMPTED and environment.cluster == "local":
+            from submitit.local.local import LOCAL_REQUEUE_RETURN_CODE
+
+            code = LOCAL_REQUEUE_RETURN_CODE
+        if code != ExitCode.OK:
+            sys.exit(code)
 
 
 def is_submitted(command: Command) -> bool:
@@ -176,10 +213,7 @@ def _parameters(command: Command, options: SubmitSettings) -> dict[str, Any]:
 def _check_least(parameters: dict[str, Any]) -> None:
     for name, least in _LEAST.items():
         if parameters.get(name, least) < least:
-            null = "" if name in _NEEDED else ", or null, which leaves it out"
-            raise ConfigError(
-                f"hydra.launcher.{name}={parameters[name]}: expected a whole number of at least {least}{null}."
-            )
+            raise ConfigError(f"hydra.launcher.{name}={parameters[name]}: expected a whole number of at least {least}.")
 
 
 def _job_folder(text: str) -> Path:
@@ -253,11 +287,9 @@ def _executor(cluster: str, folder: Path, parameters: dict[str, Any], image: str
 
 
 def _requeue_lines(restarts: int) -> list[str]:
-    """Return the end of the batch script.
-
-    ``scancel`` ends the script itself; the state is asked for where the run was faster. A second requeue, SLURM's own
-    at the end of a preemption, finds the job waiting and does nothing.
-    """
+    """Return the end of the batch script."""
+    # scancel ends the script itself; the state is asked for where the run was faster. A second requeue, SLURM's own at
+    # the end of a preemption, finds the job waiting and does nothing.
     return [
         "code=$?",
         'job="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"',

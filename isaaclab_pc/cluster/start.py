@@ -20,13 +20,13 @@ from isaaclab_pc.utils.packages import is_installed
 __all__ = ["check_cluster", "start_command"]
 
 
-def start_command(job: TrainJob, folder: Path, *, is_restart: bool = False) -> list[str]:
+def start_command(job: TrainJob, folder: Path, is_restart: bool = False) -> list[str]:
     """Write a job into a run's folder, and return the command line of the processes that train.
 
     A run that goes on does with fewer processes where a GPU, or a machine of the Ray cluster, is gone.
 
     Args:
-        job: What each of the processes does.
+        job: The job of each process.
         folder: The run's folder.
         is_restart: Whether processes of this script have died. Other nodes are then at hand, or gone.
     """
@@ -67,9 +67,6 @@ def _on_what_is_left(gpus: int, worker: Sequence[str]) -> list[str]:
 
 def check_cluster(settings: RunSettings) -> None:
     """Refuse settings of a Ray cluster that do not fit, as far as this machine tells.
-
-    Args:
-        settings: The run's settings, device chosen.
 
     Raises:
         ConfigError: Ray is not installed, or another setting means something else.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many trials a machine can run at once, and the share of each. Loads no torch."""
+"""How many trials of a tuning run at once, and the share of the machine that each gets. Loads no torch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from isaaclab_pc.settings.scaling import parse_budget
 __all__ = ["Machine", "TrialShare"]
 
 _RAY_STEPS = 10_000
-"""Resolution of Ray: parts of a core or GPU."""
+"""Ray's resolution: parts of a core or GPU."""
 
 
 @dataclass(frozen=True)
 class TrialShare:
-    """Share of one of several trials."""
+    """The share of one trial."""
 
     concurrent: int
     """Trials at once."""
@@ -51,10 +51,7 @@ class Machine:
 
     @classmethod
     def here(cls, settings: RunSettings) -> Machine:
-        """Read the free resources of this machine.
-
-        Args:
-            settings: Those of a trial, for the device and the budget.
+        """Read the free resources of this machine within the budget of a trial's settings.
 
         Raises:
             ConfigError: The GPU cannot be read.
@@ -88,17 +85,14 @@ class Machine:
         most = self.host_bytes // host_bytes if host_bytes else trials
         if self.gpus and gpu_bytes:
             most = min(most, self.gpus * (self.gpu_bytes // gpu_bytes))
-        if concurrent is None:
-            at_once = max(min(trials, most, self.cores), 1)
-        elif host_bytes and concurrent > most:
+        if concurrent is not None and host_bytes and concurrent > most:
             on_gpu = f" and {format_size(gpu_bytes)} of a GPU" if self.gpus else ""
             raise ConfigError(
                 f"concurrent={concurrent}: a trial needs {format_size(host_bytes)}{on_gpu}, so that {most} fit; "
                 "give fewer, or fewer environments."
             )
-        else:
-            at_once = min(concurrent, trials)
 
+        at_once = min(concurrent, trials) if concurrent is not None else max(min(trials, most, self.cores), 1)
         cpus = self.cores // at_once if at_once <= self.cores else _round_down(self.cores / at_once)
         gpus = _round_down(1 / math.ceil(at_once / self.gpus)) if self.gpus else 0.0
         return TrialShare(at_once, cpus, gpus, host_bytes)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,24 +14,15 @@ from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, RunData, RunRecord
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = [
-    "OVER",
-    "STOPPED_EARLY_NAME",
-    "TuneTrial",
-    "Tuning",
-    "best_trial",
-    "read_scores",
-    "read_trial",
-    "read_trials",
-]
+__all__ = ["STOPPED_EARLY_NAME", "TuneTrial", "Tuning", "best_trial", "read_scores", "read_trial", "read_trials"]
 
 TUNING_NAME = "tuning.json"
-"""File with the settings of the tuning, in its folder."""
+"""The tuning's file in its folder."""
 
 STOPPED_EARLY_NAME = "stopped_early"
 """Empty file in the folder of a trial that the tuner ended before its last iteration."""
 
-OVER = ("completed", "stopped early", "failed", "storm")
+_OVER = ("completed", "stopped early", "failed", "storm")
 """Statuses of trials that do not go on; all but the second are also statuses of a run."""
 
 
@@ -93,18 +85,18 @@ class TuneTrial:
     name: str
     """Its folder's name."""
     values: Mapping[str, str]
-    """Of the settings that are searched over."""
+    """Values of the settings that are searched over."""
     status: str
     """``waiting``, ``stopped early``, or the status of the run."""
     score: float | None = None
-    """Newest value of the metric. The evaluation at the end counts more than the successes in training."""
+    """Newest value of the metric: that of the last evaluation where there is one."""
     data: RunData | None = None
     """The run's record; None before it has begun."""
 
     @property
     def is_over(self) -> bool:
         """Whether it has ended, and does not go on."""
-        return self.status in OVER
+        return self.status in _OVER
 
     @property
     def iterations(self) -> int:
@@ -114,46 +106,42 @@ class TuneTrial:
 
 def read_trials(folder: Path, tuning: Tuning) -> list[TuneTrial]:
     """Read how the trials of a tuning stand."""
-    return [read_trial(folder / name, values, tuning.metric) for name, values in tuning.trials.items()]
+    return [read_trial(folder / name, tuning.metric, values) for name, values in tuning.trials.items()]
 
 
-def read_trial(folder: Path, values: Mapping[str, str], metric: str) -> TuneTrial:
-    """Read how one trial stands.
-
-    Args:
-        folder: The trial's folder.
-        values: Of the settings that are searched over.
-        metric: ``success_rate``, or another metric of an iteration.
-    """
+def read_trial(folder: Path, metric: str, values: Mapping[str, str] | None = None) -> TuneTrial:
+    """Read how the trial of a folder stands."""
     if not (folder / RECORD_NAME).exists():
-        return TuneTrial(folder.name, values, "waiting")
+        return TuneTrial(folder.name, values or {}, "waiting")
     data = RunRecord.load(folder).data
-    stopped_early = data.status not in OVER and (folder / STOPPED_EARLY_NAME).exists()
-    return TuneTrial(folder.name, values, "stopped early" if stopped_early else data.status, _score(data, metric), data)
-
-
-def _score(data: RunData, metric: str) -> float | None:
-    if metric != "success_rate":
-        return data.metrics.get(metric)
-    if data.success is not None:
-        return data.success
-    if data.algorithm == "distill":
-        # The teacher acts in training, too.
-        return data.evaluations[-1].evaluation.success_rate if data.evaluations else None
-    return data.metrics.get(metric)
+    stopped_early = data.status not in _OVER and (folder / STOPPED_EARLY_NAME).exists()
+    status = "stopped early" if stopped_early else data.status
+    return TuneTrial(folder.name, values or {}, status, _score(data, metric), data)
 
 
 def read_scores(folder: Path, metric: str) -> list[tuple[int, float | None]]:
-    """Read the scores of a trial's training: its completed iterations, each with the newest value of the metric.
-
-    Args:
-        folder: The trial's folder.
-        metric: ``success_rate``, or another metric of an iteration.
-    """
+    """Read the completed iterations of a trial's training, each with the newest value of the metric."""
     data = RunRecord.load(folder).data if (folder / RECORD_NAME).exists() else None
-    if data is not None and data.algorithm == "distill" and metric == "success_rate":
+    if data is not None and _teacher_acts(data, metric):
         return [(point.iteration, point.evaluation.success_rate) for point in data.evaluations]
-    return [(entry.iteration, entry.metrics.get(metric)) for entry in read_iterations(folder)]
+    return [(entry.iteration, _finite(entry.metrics.get(metric))) for entry in read_iterations(folder)]
+
+
+def _score(data: RunData, metric: str) -> float | None:
+    if metric == "success_rate" and data.success is not None:
+        return data.success
+    if _teacher_acts(data, metric):
+        return data.evaluations[-1].evaluation.success_rate if data.evaluations else None
+    return _finite(data.metrics.get(metric))
+
+
+def _teacher_acts(data: RunData, metric: str) -> bool:
+    """Tell whether successes in training are also the teacher's, so that only evaluations count."""
+    return metric == "success_rate" and data.algorithm == "distill"
+
+
+def _finite(score: float | None) -> float | None:
+    return score if score is not None and math.isfinite(score) else None
 
 
 def best_trial(trials: Sequence[TuneTrial]) -> TuneTrial | None:

@@ -23,15 +23,15 @@ _LEAST_SECONDS = 20.0
 
 
 def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | None = None) -> None:
-    """Compare a run with the search that found its number of environments, and write down what comes of it.
+    """Compare a run with the search that found its number of environments, and correct the cache where they differ.
 
-    The answer is forgotten where the run had other configurations, is no longer used where it ran out of memory with
-    it, and is tried again where its speed was another. A run is heard once, when it tells something.
+    The answer is forgotten where the run had other configurations, is no longer used where the run ran out of memory
+    with it, and is tried again where the speed was another. The record's ``answer`` gets a verdict, once.
 
     Args:
-        record: The run's record; its ``answer`` gets a verdict.
+        record: The run's record.
         death: Why the run's last process ended, where none followed.
-        cache: Where answers are kept; None: the user's.
+        cache: The answers; None: the user's.
     """
     answer = record.data.answer
     if answer is None or answer.verdict:

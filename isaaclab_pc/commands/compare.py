@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from rich.table import Table
@@ -14,14 +16,14 @@ from rich.table import Table
 from isaaclab_pc.cli.command_line import Takes, check_form, split_own
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.commands.comparison import first_reaching, write_csv_files
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.comparison import differences
 from isaaclab_pc.report.read_run import RunFacts, read_runs
+from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import LOGS, make_folder, writing
-from isaaclab_pc.run.record import RECORD_NAME
+from isaaclab_pc.run.record import RECORD_NAME, CurvePoint
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
@@ -62,21 +64,16 @@ Steps and time to a success rate are those of the first evaluation that reached 
 evaluations in training are (eval.best_share). Steps per second are medians over the iterations: of the environment
 alone (env), with the policy's inference (inference), and with the update, too (total).
 
-Exit codes: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N; 1 otherwise.
+Exit codes: 0; 2 for a folder without a run or a wrong setting; 128 + N after a signal N; 1 otherwise.
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """Compare the runs that a command line names.
-
-    Returns:
-        The exit code: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N; 1 otherwise.
-    """
+    """Compare the runs that a command line names; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Compare runs; return the exit code."""
     own, folders = split_own(argv, CompareSettings)
     _check(folders)
     runs = read_runs(_runs(folders))
@@ -91,7 +88,7 @@ def _run(argv: Sequence[str]) -> int:
     out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        write_csv_files(out, runs, own.threshold, differing)
+        _write_csv_files(out, runs, own.threshold, differing)
         save_comparison_plot(runs, own.threshold, out / PICTURE_NAME)
 
     console = table_console(160)
@@ -107,7 +104,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _check(folders: Sequence[str]) -> None:
-    """Refuse what names no folder, before any is read."""
+    """Refuse arguments that name no folder, before any is read."""
     for text in folders:
         check_form(text, TAKES.names)
         key, separator, _ = text.partition("=")
@@ -136,13 +133,23 @@ def _runs(folders: Sequence[str]) -> list[Path]:
     return found
 
 
+def _first_reaching(threshold: float, run: RunFacts) -> CurvePoint | None:
+    """Return a run's first evaluation with a success rate of at least a threshold; None where there is none."""
+    rated = ((point, point.evaluation.success_rate) for point in run.evaluations)
+    return next((point for point, rate in rated if rate is not None and rate >= threshold), None)
+
+
+def _last_evaluation(run: RunFacts) -> Evaluation | None:
+    return run.evaluations[-1].evaluation if run.evaluations else None
+
+
 def _results_table(runs: Sequence[RunFacts], threshold: float) -> Table:
     left = ("run", "library", "status", "success of episodes")
     right = ("iterations", "steps", "time", f"steps to {100 * threshold:g} %", f"time to {100 * threshold:g} %")
     table = _table("Success", left, right)
     for run in runs:
         data = run.data
-        reached = first_reaching(threshold, run)
+        reached = _first_reaching(threshold, run)
         to_threshold = ("-", "-") if reached is None else (f"{reached.env_steps:,}", f"{reached.wall_s:,.0f} s")
         spent = (str(data.completed_iterations), f"{data.env_steps:,}", f"{data.wall_s:,.0f} s")
         table.add_row(run.name, data.runner, data.status, _success(run), *spent, *to_threshold)
@@ -150,7 +157,7 @@ def _results_table(runs: Sequence[RunFacts], threshold: float) -> Table:
 
 
 def _success(run: RunFacts) -> str:
-    last = run.evaluations[-1].evaluation if run.evaluations else None
+    last = _last_evaluation(run)
     if last is None or last.success is None:
         return "-"
     when = "" if run.data.evaluation is not None else " so far"
@@ -177,3 +184,82 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
     for column in right:
         table.add_column(column, justify="right")
     return table
+
+
+def _write_csv_files(
+    folder: Path, runs: Sequence[RunFacts], threshold: float, differing: Sequence[tuple[str, ...]]
+) -> None:
+    columns = ("setting", *(run.name for run in runs))
+    _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
+    _write(folder / "evaluations.csv", [row for run in runs for row in _evaluations(run)])
+    _write(folder / "iterations.csv", [row for run in runs for row in _iterations(run)])
+    _write(folder / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differing])
+
+
+def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
+    data = run.data
+    reached = _first_reaching(threshold, run)
+    last = _last_evaluation(run)
+    return {
+        "run": run.name,
+        "task": data.task,
+        "runner": data.runner,
+        "algorithm": data.algorithm,
+        "status": data.status,
+        "num_envs": data.num_envs,
+        "iterations": data.completed_iterations,
+        "env_steps": data.env_steps,
+        "wall_s": data.wall_s,
+        **_interval(last),
+        "episodes": None if last is None else last.episodes,
+        f"env_steps_to_{threshold:g}": None if reached is None else reached.env_steps,
+        f"wall_s_to_{threshold:g}": None if reached is None else reached.wall_s,
+        **{f"{part}_fps": speed for part, speed in run.speeds.items()},
+        "peak_bytes": data.peak_bytes,
+        "restarts": len(data.restarts),
+        **{f"guard_{cause}": count for cause, count in data.guard.items()},
+    }
+
+
+def _evaluations(run: RunFacts) -> Iterable[dict[str, Any]]:
+    for point in run.evaluations:
+        yield {
+            "run": run.name,
+            "iteration": point.iteration,
+            "env_steps": point.env_steps,
+            "wall_s": point.wall_s,
+            "episodes": point.evaluation.episodes,
+            **_interval(point.evaluation),
+        }
+
+
+def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:
+    """Return a success rate with the ends of its 95 % interval."""
+    success = None if evaluation is None else evaluation.success
+    if success is None:
+        return {"success": None, "success_lower": None, "success_upper": None}
+    return {"success": success.rate, "success_lower": success.lower, "success_upper": success.upper}
+
+
+def _iterations(run: RunFacts) -> Iterable[dict[str, Any]]:
+    curves = run.curves
+    if curves is None:
+        return
+    for index, iteration in enumerate(curves.iterations):
+        values = {name: column[index] for name, column in curves.metrics.items()}
+        yield {
+            "run": run.name,
+            "iteration": iteration,
+            "env_steps": curves.env_steps[index],
+            "wall_s": curves.wall_s[index],
+            **{name: value for name, value in values.items() if math.isfinite(value)},
+        }
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows that need not have the same columns; missing values are empty."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)

@@ -90,7 +90,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Record what a command line names; return the exit code."""
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     require_expert(settings.task, "task")
@@ -129,7 +128,7 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:
-    """Print what the file has now."""
+    """Print the state of the file."""
     if not file.path.is_file():
         return
 

@@ -10,7 +10,7 @@ from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.commands.prepare import prepare
-from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
+from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.folder import writing
@@ -61,27 +61,19 @@ FOLDER = "export"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Export one policy.
-
-    Returns:
-        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
-    """
+    """Export one policy; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Export the policy that a command line names; return the exit code."""
     own, others = split_own(argv, ExportSettings)
     command = parse_command(others, TAKES)
     if "resume" in command.given:
         raise ConfigError("resume is for training, which goes on: name the policy with run=<run>.")
     _require_onnx()
     asked = compose(command.settings)
-    policy = find_policy(own.run, asked, command, key="run")
-    settings = changed_settings(policy.settings, asked, command, MAY_CHANGE)
-    settings = settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None})
-    check_policy(policy.checkpoint, settings)
-    settings = prepare(settings)
+    policy = find_policy(own.run, asked, command, MAY_CHANGE, key="run")
+    settings = prepare(policy.settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None}))
 
     folder = policy.folder / FOLDER
     with writing(folder):

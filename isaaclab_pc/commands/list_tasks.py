@@ -32,17 +32,11 @@ _OPTIONS = (*TAKES.options, "--help", "-h")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the tasks.
-
-    Returns:
-        The exit code: 0; 2 for an unknown option, or where Isaac Lab's tasks cannot be imported; 128 + N after a
-        signal N; 1 otherwise.
-    """
+    """Print the tasks; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Print the tasks that a command line asks for; return the exit code."""
     unknown = [argument for argument in argv if argument not in _OPTIONS]
     if unknown:
         raise ConfigError(f"{unknown[0]} is not an option: {closest(unknown[0], _OPTIONS)}")

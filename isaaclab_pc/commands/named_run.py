@@ -23,7 +23,7 @@ def named_run(text: str, *others: str) -> Path:
 
     Args:
         text: The folder, or the record in it.
-        *others: What may be given in its place, for the message.
+        *others: Further things to give, for the message.
 
     Raises:
         ConfigError: It holds no run; the message names runs in it, or folders with similar names.

@@ -8,13 +8,10 @@ import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from string import Template
 
 import isaaclab_pc
 from isaaclab_pc.cli.command_line import Takes, override_value
 from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.cli.task_names import PREFIX
-from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.folder import writing
@@ -38,6 +35,12 @@ follow "Add a task" in CONTRIBUTING.md. Words are separated by _, the first one 
 Exit codes: 0; 2 for a wrong name; 128 + N after a signal N; 1 otherwise.
 """
 
+REPOSITORY = Path(isaaclab_pc.__file__).resolve().parents[1]
+
+TEMPLATE = REPOSITORY / "tools" / "new_task"
+"""A task that works, called ``new_task``; it stands outside of the package, as only a repository can have new tasks."""
+
+_OUR_IMPORTS = re.compile(r"(?:^from isaaclab_pc\S* import .*\n)+", re.MULTILINE)
 _IMPORT_LINE = re.compile(r"^from isaaclab_pc\.tasks import (.+)$", re.MULTILINE)
 _ALL_LINE = re.compile(r"^__all__ = \[.*\]$", re.MULTILINE)
 _LONGEST = 64
@@ -45,16 +48,11 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write a task.
-
-    Returns:
-        The exit code: 0; 2 for a wrong argument; 128 + N after a signal N; 1 otherwise.
-    """
+    """Write a task; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Write the task that a command line names; return the exit code."""
     if len(argv) != 1:
         raise ConfigError("expected one name, as in: python scripts/new_task.py press_button")
 
@@ -63,8 +61,7 @@ def _run(argv: Sequence[str]) -> int:
             f"{argv[0]}: a new task is written to tasks/ of the repository, and isaaclab_pc is installed without it. "
             "Clone it and install it with pip install -e ., or copy its examples/own_task, a package with a task."
         )
-    tasks = (Path(isaaclab_pc.__file__).parent / "tasks").resolve()
-    for path in new_task(argv[0], tasks):
+    for path in new_task(argv[0], REPOSITORY / "tasks"):
         current().made("file", path)
     current().say(f"It works as it is: {command_line('train', f'task={argv[0]}')}")
     return ExitCode.OK
@@ -93,22 +90,32 @@ def new_task(name: str, folder: Path) -> list[Path]:
     if target.exists() or (folder / f"{name}.py").exists():
         raise ConfigError(f"{name}: {target} exists already. Choose another name, or remove it.")
 
-    words = [word.capitalize() for word in name.split("_")]
-    values = {"name": name, "title": "".join(words), "task_id": f"{PREFIX}{'-'.join(words)}-Franka-Direct"}
     registry = folder / "__init__.py"
     # Before anything is written, because this may be refused.
     registered = _with_import(registry.read_text(encoding="utf-8"), name)
+    written = {
+        _renamed(path.name, name): _renamed(path.read_text(encoding="utf-8"), name)
+        for path in sorted(TEMPLATE.glob("*.py"))
+    }
 
     with writing(folder), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as partial:
-        names = [Template(file_name).substitute(values) for file_name in FILES]
-        for file_name, content in zip(names, FILES.values(), strict=True):
-            (Path(partial) / file_name).write_text(content.substitute(values), encoding="utf-8")
+        for file_name, content in written.items():
+            (Path(partial) / file_name).write_text(content, encoding="utf-8")
         # Moved once all is written: half a task would refuse the next try.
         target.mkdir()
         for path in Path(partial).iterdir():
             path.replace(target / path.name)
         write_text_atomically(registry, registered)
-    return [*(target / file_name for file_name in names), registry]
+    return [*(target / file_name for file_name in written), registry]
+
+
+def _renamed(text: str, name: str) -> str:
+    """Return a text of the template for a task of another name, with imports in their order."""
+    words = [word.capitalize() for word in name.split("_")]
+    text = text.replace(f"{TEMPLATE.parent.name}.{TEMPLATE.name}", f"isaaclab_pc.tasks.{TEMPLATE.name}")
+    for old, new in ((TEMPLATE.name, name), ("NewTask", "".join(words)), ("New-Task", "-".join(words))):
+        text = text.replace(old, new)
+    return _OUR_IMPORTS.sub(lambda block: "".join(sorted(block[0].splitlines(keepends=True))), text)
 
 
 def _with_import(text: str, name: str) -> str:

@@ -18,27 +18,52 @@ from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.retry import apply_overrides, retry_overrides
 from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.trial import Overrides, Trial, format_size
+from isaaclab_pc.report.at_end import report_later
+from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.jobs import ProbeJob, worker_command
 from isaaclab_pc.run.platform import gpu_count
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen, current
 
-__all__ = ["FIRST_GPU_RESERVE", "find_num_envs", "num_envs_per_process"]
+__all__ = ["FIRST_GPU_RESERVE", "find_for_run", "find_num_envs", "num_envs_per_process"]
 
 FIRST_GPU_RESERVE = 512 << 20
 """Memory that each further process is taken to need on the first process's GPU [bytes]: about a CUDA context, which
 libraries open on the default GPU. An assumption, not measured."""
 
 
+def find_for_run(settings: RunSettings, record: RunRecord) -> RunSettings | None:
+    """Find the number of environments of a new run, and write settings and trials into its folder.
+
+    Returns:
+        The settings to train with; None where a trial failed, which closes the record.
+
+    Raises:
+        ConfigError: As :func:`num_envs_per_process`.
+    """
+    try:
+        result = num_envs_per_process(settings, record.add_trial)
+    except ProbeError as error:
+        record.finish("failed", error.trial.detail)
+        current().fail(str(error))
+        report_later(record.folder)
+        return None
+
+    settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
+    settings.save(record.folder / SETTINGS_NAME)
+    for trial in result.earlier_trials:
+        record.add_trial(trial)
+    record.update(num_envs=settings.num_envs, earlier_search=result.earlier_date or None, answer=result.answer)
+    return settings
+
+
 def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) -> FitResult:
-    """Find the number of environments that each process of a run can have, showing each trial.
+    """Find the number of environments that each process of a run can have, and print the answer.
 
     Args:
         run: The run's settings, device and algorithm chosen.
         on_trial: Called with each trial.
-
-    Returns:
-        The answer; it has been printed.
 
     Raises:
         ConfigError: A GPU cannot be read, no size fits, or the config is refused by the first child.
@@ -46,7 +71,7 @@ def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) ->
     """
     processes = run.gpus
     if run.cluster is not None:
-        # What this machine can take stands for all of them.
+        # This machine stands for all of them.
         processes = run.workers if run.device == "cpu" else min(run.workers, gpu_count())
     if processes == 1 or run.device == "cpu":
         return find_num_envs(run, SearchSettings.of(run), on_trial, processes=processes)
@@ -78,7 +103,7 @@ def find_num_envs(
     processes: int = 1,
     reserve: int = 0,
 ) -> FitResult:
-    """Find the number of environments on one device, showing each trial.
+    """Find the number of environments on one device, showing each trial; print its reason.
 
     Args:
         run: The run's settings, device and physics backend chosen.
@@ -87,20 +112,21 @@ def find_num_envs(
         processes: As for :func:`~isaaclab_pc.num_envs.fit`.
         reserve: Likewise.
 
-    Returns:
-        The answer; its reason has been printed.
-
     Raises:
         ConfigError: No size fits, or the config is refused by the first child.
         ProbeError: A trial failed for another reason than its size.
     """
     screen = current()
-    label = _label(run, search)
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
+
+    def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
+        job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
+        return worker_command(job, result_path.with_suffix(".job.json"))
 
     def show(trial: Trial) -> None:
         if trial.config_error:
-            return  # the error itself follows, without the trial's numbers
+            # The error itself follows, without the trial's numbers.
+            return
         on_trial(trial)
         screen.say(f"  {trial}")
         for line, count in trial.repeated_lines:
@@ -108,12 +134,12 @@ def find_num_envs(
 
     try:
         result = fit(
-            functools.partial(probe_command, run),
+            command,
             search,
             answer_parts(run),
             show,
             retry=functools.partial(retry_overrides, smallest=search.usual_smallest),
-            label=label,
+            label=_label(run, search),
             processes=processes,
             reserve=reserve,
         )
@@ -128,21 +154,8 @@ def find_num_envs(
     return result
 
 
-def probe_command(run: RunSettings, num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
-    """Write the job of a child that tries a size, and return its command line.
-
-    Args:
-        run: The run's settings, device and physics backend chosen.
-        num_envs: The size.
-        result_path: Where the child leaves its trial; the job goes beside it.
-        overrides: Settings in place of the run's.
-    """
-    job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
-    return worker_command(job, result_path.with_suffix(".job.json"))
-
-
 def _show(result: FitResult, search: SearchSettings, screen: Screen) -> None:
-    """Say what was chosen, and which limit or override goes with it."""
+    """Print the chosen number, and the limit and overrides that go with it."""
     screen.decide(result.reason, num_envs=result.num_envs, **result.overrides)
     most = next((trial.most_envs for trial in result.trials if trial.most_envs is not None), None)
     if most is not None and result.num_envs + search.sizes.granule > most:
@@ -183,16 +196,12 @@ given. The overrides take the place of the user's settings."""
 def group_gpus(
     devices: Sequence[str], reserve_per_process: int = FIRST_GPU_RESERVE, open_gpu: Callable[[str], Gpu] = Gpu
 ) -> list[GpuGroup]:
-    """Group GPUs that can stand for each other.
+    """Group GPUs by model; a group is searched on its GPU with the least free memory beside what is reserved.
 
     Args:
         devices: ``cuda:N`` of every process of the run, each once, the first process's first.
         reserve_per_process: Memory that each further process needs on the first one's GPU [bytes].
         open_gpu: Opens a GPU to read its model and memory.
-
-    Returns:
-        A group for each model and total memory, in the order in which they come. The device of a group is its GPU with
-        the least free memory; what is reserved on the first process's GPU does not count as free.
 
     Raises:
         ConfigError: A GPU cannot be read.
@@ -212,15 +221,10 @@ def group_gpus(
 
 
 def smallest_answer(groups: Sequence[GpuGroup], search: GroupSearch) -> FitResult:
-    """Search once for each group and take the smallest answer.
+    """Search once for each group and take the answer with the fewest environments.
 
-    Args:
-        groups: From :func:`group_gpus`.
-        search: Finds the answer of a group.
-
-    Returns:
-        The answer with the fewest environments. Where another group found more, the smaller number was tried there too,
-        with the settings that go with it: a size that was not tried is never used.
+    Where another group found more, the smaller number is tried there too, with the settings that go with it: a size
+    that was not tried is never used.
 
     Raises:
         ConfigError: No size fits some group.

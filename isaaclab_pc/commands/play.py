@@ -12,7 +12,7 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.cli.task_names import require_expert, short_name
 from isaaclab_pc.commands.prepare import prepare
-from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
+from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.algorithm import EXPERT
@@ -100,15 +100,14 @@ def run(command: Command) -> int:
 
 
 def _trained(asked: RunSettings, command: Command) -> tuple[RunSettings, Path, Path]:
-    """Return what a trained policy acts under, its checkpoint, and the folder for results."""
-    policy = find_policy(asked.resume or "latest", asked, command)
-    settings = _with_num_envs(changed_settings(policy.settings, asked, command, MAY_CHANGE), command)
-    check_policy(policy.checkpoint, settings)
-    return settings, policy.checkpoint, policy.folder if asked.resume == PRETRAINED else policy.folder / "play"
+    """Return the settings of a trained policy, its checkpoint, and the folder for results."""
+    policy = find_policy(asked.resume or "latest", asked, command, MAY_CHANGE)
+    parent = policy.folder if asked.resume == PRETRAINED else policy.folder / "play"
+    return _with_num_envs(policy.settings, command), policy.checkpoint, parent
 
 
 def _expert(asked: RunSettings, command: Command) -> tuple[RunSettings, None, Path]:
-    """Return what a task's expert acts under, and the folder for results."""
+    """Return the settings of a task's expert, no checkpoint, and the folder for results."""
     require_expert(asked.task, f"resume={EXPERT}")
     allowed = keys_of("task", "obs", "resume", *MAY_CHANGE)
     for key in (*sorted(command.given), *command.agent):
@@ -123,15 +122,12 @@ def _expert(asked: RunSettings, command: Command) -> tuple[RunSettings, None, Pa
 
 def _with_num_envs(settings: RunSettings, command: Command) -> RunSettings:
     """Return the settings with the number of environments that was given, or a fitting one."""
-    if "num_envs" not in command.given:
-        num_envs = "auto" if settings.visualizer else min(_trained_with(settings), settings.eval.episodes)
-        return settings.with_values({"num_envs": num_envs})
-    if settings.num_envs == "auto" and not settings.visualizer:
-        raise ConfigError("num_envs=auto finds what trains fastest; give a number here, or leave it as trained.")
-    return settings
-
-
-def _trained_with(trained: RunSettings) -> int:
-    if trained.num_envs == "auto":
+    if settings.visualizer:
+        return settings if "num_envs" in command.given else settings.with_values({"num_envs": "auto"})
+    if settings.num_envs == "auto":
+        if "num_envs" in command.given:
+            raise ConfigError("num_envs=auto finds what trains fastest; give a number here, or leave it as trained.")
         raise ConfigError("The run ended before its number of environments was found: give num_envs.")
-    return trained.num_envs
+    if "num_envs" in command.given:
+        return settings
+    return settings.with_values({"num_envs": min(settings.num_envs, settings.eval.episodes)})

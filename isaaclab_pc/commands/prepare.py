@@ -18,7 +18,7 @@ def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
 
     Args:
         settings: As composed.
-        builds: Whether environments are built, for which kernels may have to be compiled.
+        builds: Whether environments are built, which may need kernels to be compiled first.
 
     Raises:
         ConfigError: A setting does not fit this machine, or something is not installed.
@@ -35,11 +35,8 @@ def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettin
     """Choose the algorithm and the agent as well, and check what only a training needs.
 
     Args:
-        settings: As composed, or those of a run that goes on.
+        settings: As composed, or those of a run that goes on; ``num_envs`` may stay ``auto``.
         begins: Whether the run begins here.
-
-    Returns:
-        The settings as they will run; ``num_envs`` may still be ``auto``.
 
     Raises:
         ConfigError: As :func:`prepare`; or settings of the algorithm, the logger, the GPUs or the cluster do not fit.

@@ -87,7 +87,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Replay what a command line names; return the exit code."""
     own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
@@ -120,7 +119,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _check_origin(dump: FaultDump, asked: str | None) -> None:
-    """Refuse a dump of another task than was asked for, or of another version of what defines its physics."""
+    """Refuse a dump of another task, or of other versions of the packages that define its physics."""
     task = dump.about["task"]
     if asked is not None and resolve_task(asked) != task:
         raise ConfigError(f"task={asked}: the dump is of {task}.")

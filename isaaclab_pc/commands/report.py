@@ -67,17 +67,11 @@ otherwise.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the page.
-
-    Returns:
-        The exit code: 0; 2 for a folder that holds no run, or a wrong setting; 5 for a full disk; 128 + N after a
-        signal N; 1 otherwise.
-    """
+    """Write the page; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Write the page that a command line asks for; return the exit code."""
     for argument in argv:
         check_form(argument, TAKES.names)
     folders = [named_run(argument, OR_LATEST) for argument in argv if not _is_setting(argument)]

@@ -69,11 +69,7 @@ def find_run(asked: RunSettings, command: Command) -> tuple[RunRecord, Path]:
 
 
 def go_on_requeued(folder: Path, asked: RunSettings, command: Command) -> int | None:
-    """Go on with the run in the folder of a job that was requeued; raises as :func:`resume` does.
-
-    Returns:
-        The exit code; None where the run has no checkpoint, and begins anew.
-    """
+    """Go on with the run of a requeued job; return the exit code, or None where it begins anew."""
     # A node that failed may still hold the lock, on a network disk.
     with locked(folder, timeout=GRACE_SECONDS):
         wait_for_worker(folder)
@@ -174,6 +170,5 @@ def _check_same_run(
 def _check_control_rate(stored: RunSettings, command: Command) -> None:
     dt = "physics.dt" in command.given
     decimation = "physics.decimation" in command.given
-    follows = stored.physics.decimation is None
-    if (decimation and not dt) or (dt and not decimation and not follows):
+    if dt != decimation and not (dt and stored.physics.decimation is None):
         raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")

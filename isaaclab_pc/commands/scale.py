@@ -107,11 +107,7 @@ LEDGER_NAME = "ledger.json"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Search, plan, list or measure stability.
-
-    Returns:
-        The exit code: 0; 2 for wrong settings or where nothing fits; 128 + N after a signal N; 1 otherwise.
-    """
+    """Search, plan, list or measure stability; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _answer)
 
 
@@ -137,27 +133,14 @@ def _answer(argv: Sequence[str]) -> int:
 
 
 def compose_for_platform(command: Command, *, builds: bool = True) -> RunSettings:
-    """Compose the settings of a command line, with the device and the physics backend that will run.
-
-    Args:
-        command: The checked command line.
-        builds: As for :func:`~isaaclab_pc.commands.prepare.prepare`.
-
-    Raises:
-        ConfigError: A setting does not fit, or something is not installed.
-    """
+    """Compose the settings of a command line, with the device and the physics backend that will run."""
     settings = compose(command.settings, command.env, command.agent)
     require_library(settings.runner)
     return prepare(settings, builds=builds)
 
 
 def run(command: Command, *, plan: bool) -> int:
-    """Search for the number of environments, or tell the memory of one from earlier trials.
-
-    Raises:
-        ConfigError: A setting does not fit, or no size does.
-        ProbeError: A trial failed for another reason than its size.
-    """
+    """Search for the number of environments, or tell the memory of one from earlier trials."""
     settings = choose_algorithm(compose_for_platform(command, builds=not plan))
     check_gpus(settings)
     check_cluster(settings)
@@ -184,7 +167,7 @@ def run(command: Command, *, plan: bool) -> int:
 
 
 def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
-    """Print what the other objective would choose and the ledger of the winner, and save the picture."""
+    """Print the other objective's choice and the ledger of the winner, and save the picture."""
     if not result.trials:
         return
     other = other_answer(result.trials, SearchSettings.of(settings).resolved_objective)
@@ -192,7 +175,8 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
         current().say(other)
     ledger = measured_ledger(result.trials, result.num_envs)
     if ledger is not None:
-        _write(folder / LEDGER_NAME, asdict(ledger))
+        text = json.dumps(asdict(ledger), indent=1, default=str)
+        (folder / LEDGER_NAME).write_text(f"{text}\n", encoding="utf-8")
         _print_ledger(ledger, "measured")
 
     from isaaclab_pc.report.search_figures import save_search_plot
@@ -204,11 +188,7 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
 
 
 def other_answer(trials: Sequence[Trial], objective: Objective) -> str:
-    """Tell what the other objective would choose, as far as the trials of a search tell.
-
-    Returns:
-        A line for the terminal; empty where less than two sizes fitted, or nothing tells of a limit.
-    """
+    """Describe the other objective's choice; empty where less than two sizes fitted, or none meets a limit."""
     if len(telling(trials)) < 2:
         return ""
     if objective is Objective.MEMORY:
@@ -283,18 +263,10 @@ def _print_ledger(ledger: Ledger, how: str) -> None:
         table.add_row(entry.kind, format_size(entry.total), _size(entry.fixed), _size(entry.per_env))
 
     table.add_section()
-    table.add_row(
-        "sum",
-        format_size(ledger.total),
-        _sum([entry.fixed for entry in ledger.entries]),
-        _sum([entry.per_env for entry in ledger.entries]),
-    )
+    parts = ([entry.fixed for entry in ledger.entries], [entry.per_env for entry in ledger.entries])
+    sums = (None if None in sizes else sum(filter(None, sizes)) for sizes in parts)
+    table.add_row("sum", format_size(ledger.total), *map(_size, sums))
     table_console(120).print(table)
-
-
-def _sum(sizes: Sequence[float | None]) -> str:
-    known = [size for size in sizes if size is not None]
-    return _size(sum(known)) if len(known) == len(sizes) else ""
 
 
 def _size(size: float | None) -> str:
@@ -302,11 +274,7 @@ def _size(size: float | None) -> str:
 
 
 def show_profiles() -> int:
-    """Print all answers that earlier searches left, the newest first.
-
-    Returns:
-        The exit code, 0.
-    """
+    """Print all answers that earlier searches left, the newest first; return the exit code."""
     cache = ProfileCache()
     profiles = cache.all()[::-1]
     if not profiles:
@@ -328,7 +296,3 @@ def show_profiles() -> int:
         )
     table_console(160).print(table)
     return ExitCode.OK
-
-
-def _write(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")

@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -31,6 +30,7 @@ NUM_ENVS = 64
 """Environments of a measurement, unless the user says how many."""
 
 RESULT_NAME = "stability.json"
+CELL_NAME = "cell.json"
 PICTURE_NAME = "stability.png"
 
 
@@ -38,12 +38,11 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
     """Measure a small grid of physics settings, one child process each, and show the cheapest stable one.
 
     Args:
-        command: What the user gave.
+        command: The command line.
         settings: The run's settings, device and physics backend chosen.
 
     Returns:
-        The exit code: 0; 2 where a child refuses the settings; 128 + N after a signal N; 1 where a child
-        fails. The measurements until then are shown and written.
+        The exit code: that of a child that ends the measurement, else 0. What was measured until then is shown.
 
     Raises:
         ConfigError: The settings leave nothing to measure.
@@ -51,8 +50,7 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
     settings = _complete(command, settings)
     tried = grid(settings.physics.backend, settings.physics.model_dump(exclude={"backend", "preset"}))
     folder = make_folder(LOGS / "scale" / short_name(settings.task))
-    count = f"{len(tried)} setting{'s' if len(tried) > 1 else ''}"
-    print(f"{settings.task}: {count} on {settings.num_envs} environments, at one control rate")
+    print(f"{settings.task}: {len(tried)} settings on {settings.num_envs} environments, at one control rate")
 
     cells: list[Cell] = []
     try:
@@ -75,51 +73,44 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
 
 def _complete(command: Command, settings: RunSettings) -> RunSettings:
     """Refuse settings that contradict the measurement, and fill in those that were not given."""
-    if settings.physics.preset is not None:
-        raise ConfigError(
-            "physics.preset has no use with --stability, which measures the settings that presets stand for: leave it "
-            "out, or give single settings such as physics.position_iterations, which then stay."
-        )
-    if settings.guard.mode != "quarantine":
-        raise ConfigError(
-            f"guard.mode={settings.guard.mode} has no use with --stability, which counts the environments that the "
-            "guard ends: leave it out."
-        )
+    refused = {
+        "physics.preset": (settings.physics.preset, None, "measures the settings that presets stand for"),
+        "guard.mode": (settings.guard.mode, "quarantine", "counts the environments that the guard ends"),
+    }
+    for key, (given, needed, why) in refused.items():
+        if given != needed:
+            raise ConfigError(f"{key}={given} has no use with --stability, which {why}: leave it out.")
 
-    values: dict[str, Any] = {"num_envs": NUM_ENVS if settings.num_envs == "auto" else settings.num_envs}
-    if "eval.episodes" not in command.given:
-        values["eval.episodes"] = values["num_envs"]
-    if "obs" not in command.given:
-        # Only physics is measured; a camera would take time.
-        values["obs"] = "state"
-    return settings.with_values(values)
+    num_envs = NUM_ENVS if settings.num_envs == "auto" else settings.num_envs
+    # Only physics is measured; a camera would take time.
+    defaults = {"eval.episodes": num_envs, "obs": "state"}
+    missing = {key: value for key, value in defaults.items() if key not in command.given}
+    return settings.with_values({"num_envs": num_envs, **missing})
 
 
 def _measure(settings: RunSettings, folder: Path, values: Mapping[str, int]) -> Cell | int:
     """Measure one setting in a child; return the exit code where the measurement has to end."""
-    result = folder / "cell.json"
+    result = folder / CELL_NAME
     result.unlink(missing_ok=True)
     command = worker_command(StabilityJob(settings, values, result), folder / JOB_NAME)
     code = run_child(command, log=folder / LOG_NAME)
+    if code == ExitCode.OK:
+        return Cell.read(result)
     if code > 128 and not was_stopped(code):
         # Before it builds anything, a child writes the settings that it was to measure.
         known = Cell.read(result).settings if result.is_file() else values
         return Cell(known, note=f"{CRASHED} (exit code {code})")
-    if code == ExitCode.OK:
-        return Cell.read(result)
-    if was_stopped(code):
-        print("stopped")
-    elif code != ExitCode.REFUSED:
-        print("failed")
-        show_log(folder / LOG_NAME, code)
-        code = ExitCode.FAILED
-    return code
+    print("stopped" if was_stopped(code) else "failed")
+    if was_stopped(code) or code == ExitCode.REFUSED:
+        return code
+    show_log(folder / LOG_NAME, code)
+    return ExitCode.FAILED
 
 
 def _summary(cell: Cell) -> str:
     if not cell.env_steps:
         return cell.note
-    success = f", expert's success {_percent(cell.success)}" if cell.success is not None else ""
+    success = "" if cell.success is None else f", expert's success {cell.success:.0%}"
     note = f", {cell.note}" if cell.note else ""
     return f"{_failures(cell)} failures per million steps{success}, {cell.env_steps_per_s:.0f} steps/s{note}"
 
@@ -130,16 +121,12 @@ def _failures(cell: Cell) -> str:
     return "" if cell.failures_per_million is None else f"{cell.failures_per_million:.0f}"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.0f} %"
-
-
 def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
     """Print the table and the cheapest stable setting; write JSON and picture."""
     # Late: matplotlib takes a second to load.
     from isaaclab_pc.report.stability_plot import save_stability_plot
 
-    (folder / "cell.json").unlink(missing_ok=True)
+    (folder / CELL_NAME).unlink(missing_ok=True)
     chosen = cheapest(cells)
     train_command = None if chosen is None else _train_command(command, settings, chosen)
     content = {
@@ -154,7 +141,7 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
     }
     write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=1) + "\n")
     title = f"{settings.task}, {settings.physics.backend}, {settings.device}, {settings.num_envs} environments"
-    _print_table(cells, chosen, title)
+    table_console(150).print(_table(cells, chosen, title))
     save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
     current().made("result", folder / RESULT_NAME)
     current().made("picture", folder / PICTURE_NAME)
@@ -164,7 +151,7 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
         print(f"the cheapest stable setting:\n  {train_command}")
 
 
-def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None:
+def _table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
     for column in (*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000"):
@@ -172,14 +159,15 @@ def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None
     table.add_column("")
     for cell in cells:
         values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
+        success = "" if cell.success is None else f"{cell.success:.0%}"
         cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
         note = cell.note or ("cheapest stable" if cell is chosen else "")
-        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), *cost, note)
-    table_console(150).print(table)
+        table.add_row(*values, str(cell.env_steps), _failures(cell), success, *cost, note)
+    return table
 
 
 def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:
-    """Return the command that trains with a setting, and with what else the user gave."""
+    """Return the command that trains with a setting, and with the other arguments of the user."""
     measured_with = ("num_envs", "eval.episodes", "physics", "physics.backend")
     given = [text for text in command.settings if text.split("=", 1)[0] not in measured_with]
     backend = f"physics={settings.physics.backend}"

@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_all(argv: Sequence[str]) -> int:
-    """Train all runs of a command line, here or as jobs of a cluster; return the exit code."""
+    """Train all runs of a command line, here or as jobs of a cluster."""
     options, others = split_own(argv, SubmitSettings)
     command = parse_command(others, TAKES)
     if command.launcher is not None:
@@ -97,13 +97,13 @@ def _run_all(argv: Sequence[str]) -> int:
 
 
 def run(settings: RunSettings, command: Command, name: str | None = None, requeued: bool = False) -> int:
-    """Train one run.
+    """Train one run; return the exit code.
 
     Args:
         settings: Its settings.
         command: The command line that they come from.
-        name: Name of the run's folder, for a job of a cluster: where the folder holds a run, the job was requeued, and
-            goes on with it. None: a new one.
+        name: Name of the run's folder, for a job of a cluster: a requeued job goes on with the run in it. None: a new
+            one.
         requeued: Whether the job was requeued. A run that it resumes goes on from its newest checkpoint then.
 
     Raises:
@@ -122,11 +122,11 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
         if teacher is None:
             return code
         settings = choose_algorithm(settings.with_values({"teacher": str(teacher)}))
-    code, _ = _begin(settings, name)
+    code, _ = _train_new(settings, name)
     return code
 
 
-def _begin(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
+def _train_new(settings: RunSettings, name: str | None) -> tuple[int, Path]:
     """Train a new run, or go on with that of a requeued job; return the exit code and the run's folder."""
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment, name)
@@ -135,58 +135,38 @@ def _begin(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
         if code is not None:
             return code, folder
 
-    record = _make_record(folder, settings, experiment)
     try:
-        with locked(folder):
-            found = _find_num_envs(settings, record) if settings.num_envs == "auto" else settings
-            code = ExitCode.FAILED if found is None else train_to_end(record, TrainJob(found))
+        with writing(folder):
+            settings.save(folder / SETTINGS_NAME)
+            record = RunRecord.create(folder, settings, experiment)
+        code = _search_and_train(record, settings)
     except ConfigError:
         _discard(folder)
         raise
-    except SystemExit:
-        # Not where only the report was left to write.
-        if record.data.status == "running":
-            record.finish("interrupted")
-        report_later(folder)
-        raise
-
     if code == ExitCode.REFUSED:
         _discard(folder)
     return code, folder
 
 
-def _make_record(folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
-    """Write the settings and the record of a new run into its folder."""
+def _search_and_train(record: RunRecord, settings: RunSettings) -> int:
+    """Find the number of environments where it is not given, and train."""
     try:
-        with writing(folder):
-            settings.save(folder / SETTINGS_NAME)
-            return RunRecord.create(folder, settings, experiment)
-    except ConfigError:
-        _discard(folder)
-        raise
+        with locked(record.folder):
+            if settings.num_envs == "auto":
+                # Here, as a number that is given needs no search.
+                from isaaclab_pc.commands.num_envs import find_for_run
 
-
-def _find_num_envs(settings: RunSettings, record: RunRecord) -> RunSettings | None:
-    """Find num_envs of a new run by trials; return its settings, or None where a trial fails."""
-    # Here, as a number that is given needs no search.
-    from isaaclab_pc.commands.num_envs import num_envs_per_process
-    from isaaclab_pc.num_envs.fit import ProbeError
-    from isaaclab_pc.num_envs.retry import apply_overrides
-
-    try:
-        result = num_envs_per_process(settings, record.add_trial)
-    except ProbeError as error:
-        record.finish("failed", error.trial.detail)
-        current().fail(str(error))
+                found = find_for_run(settings, record)
+                if found is None:
+                    return ExitCode.FAILED
+                settings = found
+            return train_to_end(record, TrainJob(settings))
+    except SystemExit:
+        # Not where only the report was left to write.
+        if record.data.status == "running":
+            record.finish("interrupted")
         report_later(record.folder)
-        return None
-
-    settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
-    settings.save(record.folder / SETTINGS_NAME)
-    for trial in result.earlier_trials:
-        record.add_trial(trial)
-    record.update(num_envs=settings.num_envs, earlier_search=result.earlier_date or None, answer=result.answer)
-    return settings
+        raise
 
 
 def _discard(folder: Path) -> None:
@@ -198,7 +178,7 @@ def _discard(folder: Path) -> None:
 def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | None]:
     """Train the policy that is to teach; return the exit code and, where it is good enough, its checkpoint."""
     current().say("first the teacher, with obs=state")
-    code, folder = _begin(teacher_settings(student), name and f"{name}_teacher")
+    code, folder = _train_new(teacher_settings(student), name and f"{name}_teacher")
     if code != ExitCode.OK:
         if folder.exists():
             current().say(f"then teacher={folder} trains the student")
@@ -216,7 +196,7 @@ def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | 
 
 
 def _follow(settings: RunSettings, place: Place) -> int:
-    """Train along with a run that another node leads, which also knows its settings; return the exit code."""
+    """Train along with a run that another node leads, which also knows its settings."""
     from isaaclab_pc.cluster.nodes import run_follower_node
     from isaaclab_pc.cluster.ranks import ranks_command
 
@@ -235,7 +215,7 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
     Args:
         settings: A run's settings.
         command: The command line that they come from.
-        options: With an image, what is installed there is not known here.
+        options: With an image, the packages of the job are not known here.
         on_gpu: Whether the job will have a GPU.
 
     Returns:

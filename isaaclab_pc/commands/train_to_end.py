@@ -24,11 +24,7 @@ def train_to_end(record: RunRecord, job: TrainJob) -> int:
     """Train, close the run's record, and write its report, whatever became of the training.
 
     A run that was stopped has no time for a report, and one without an iteration has little to show: the command that
-    writes it is said instead.
-
-    Args:
-        record: The run's record; its folder is locked.
-        job: What the first process does.
+    writes it is said instead. The run's folder is locked.
     """
     if job.settings.supervise.enabled:
         code, death = supervise(record, job, start_command)

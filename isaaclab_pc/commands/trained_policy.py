@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy that somebody trained: where it is, and under which settings it acts. Loads no torch."""
+"""A trained policy: where it is, and under which settings it acts. Loads no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["SELECTS", "TrainedPolicy", "changed_settings", "check_policy", "find_policy"]
+__all__ = ["SELECTS", "TrainedPolicy", "find_policy"]
 
 SELECTS = ("task", "runner", "obs")
 """Settings that find the run."""
@@ -27,26 +27,30 @@ class TrainedPolicy:
     """A policy, and where it comes from."""
 
     settings: RunSettings
-    """Those of the run that trained it."""
+    """Settings of its run, with those of the command line in their place."""
 
     checkpoint: Path
     """Its weights."""
 
     folder: Path
-    """Where what is made of it goes: the run's folder, or ``logs/pretrained/<task>`` for one that has none here."""
+    """The run's folder; ``logs/pretrained/<task>`` for a policy that has none here."""
 
 
-def find_policy(which: str, asked: RunSettings, command: Command, key: str = "resume") -> TrainedPolicy:
-    """Find a policy.
+def find_policy(
+    which: str, asked: RunSettings, command: Command, may_change: Sequence[str], key: str = "resume"
+) -> TrainedPolicy:
+    """Find a policy, and the settings under which it acts.
 
     Args:
         which: ``pretrained``, ``latest``, ``best``, or the path of a run's folder or checkpoint.
         asked: The settings of the command line.
         command: The command line.
-        key: The setting that ``which`` is the value of, for messages.
+        may_change: Settings that may differ from those of its training, as for :func:`keys_of`.
+        key: Name of the setting that holds ``which``, for messages.
 
     Raises:
-        ConfigError: There is none, or it was trained for something else than was asked for.
+        ConfigError: There is none, its library is not installed, it was trained for something else than was asked for,
+            or something was given that may not change.
     """
     if which == PRETRAINED:
         trained, checkpoint = find_pretrained(asked, key)
@@ -60,23 +64,14 @@ def find_policy(which: str, asked: RunSettings, command: Command, key: str = "re
         there = getattr(trained, name)
         if getattr(asked, name) != there:
             raise ConfigError(f"{name}: {checkpoint} comes from a run with {name}={there}, not {getattr(asked, name)}.")
-    return TrainedPolicy(trained, checkpoint, folder)
+    settings = _changed(trained, asked, command, may_change)
+    require_library(settings.runner)
+    check_checkpoint(checkpoint, settings)
+    return TrainedPolicy(settings, checkpoint, folder)
 
 
-def changed_settings(
-    trained: RunSettings, asked: RunSettings, command: Command, may_change: Sequence[str]
-) -> RunSettings:
-    """Return the settings that a policy was trained with, with those of the command line in their place.
-
-    Args:
-        trained: What it was trained with.
-        asked: The settings of the command line.
-        command: The command line.
-        may_change: What may differ, as for :func:`keys_of`.
-
-    Raises:
-        ConfigError: Something else was given.
-    """
+def _changed(trained: RunSettings, asked: RunSettings, command: Command, may_change: Sequence[str]) -> RunSettings:
+    """Put the settings of the command line in the place of those of a training."""
     allowed = keys_of(*may_change)
     changes = {}
     for key in sorted(command.given - {*SELECTS, "resume"}):
@@ -92,13 +87,3 @@ def changed_settings(
     # A student that is done needs no teacher, whose run may be gone.
     changes["teacher"] = None
     return trained.with_values(changes)
-
-
-def check_policy(checkpoint: Path, settings: RunSettings) -> None:
-    """Refuse a checkpoint that cannot act under the settings; reads its header only.
-
-    Raises:
-        ConfigError: It does not fit, or its library is not installed.
-    """
-    require_library(settings.runner)
-    check_checkpoint(checkpoint, settings)

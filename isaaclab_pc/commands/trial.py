@@ -19,19 +19,13 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train the run of a folder, the only argument; return the exit code, as that of ``scripts/train.py``."""
+    """Train the run of a folder, the only argument, which holds its settings; return the exit code of a training."""
     code = exit_code_of(lambda: _train_in(Path(argv[0])))
     return ExitCode.PREEMPTED if was_stopped(code) else code
 
 
 def _train_in(folder: Path) -> int:
-    """Train the run of a folder, which holds its complete settings, from its start or its newest checkpoint to its end.
-
-    Where processes of an earlier attempt are about to end there, it waits for them.
-
-    Raises:
-        ConfigError: Another process trains the run, or all of its checkpoints are damaged.
-    """
+    """Train from the start or the newest checkpoint, after waiting for processes of an earlier attempt to end."""
     with locked(folder, SCRIPT_LOCK, GRACE_SECONDS):
         wait_for_worker(folder)
         settings = RunSettings.load(folder / SETTINGS_NAME)
@@ -39,7 +33,7 @@ def _train_in(folder: Path) -> int:
         if (folder / RECORD_NAME).exists():
             record = RunRecord.load(folder)
             checkpoint = newest_checkpoint(record)
-            resumed = [*record.data.resumed, *([] if checkpoint is None else [checkpoint.name])]
+            resumed = record.data.resumed if checkpoint is None else [*record.data.resumed, checkpoint.name]
             record.go_on(checkpoint, resumed=resumed)
         else:
             record = RunRecord.create(folder, settings, experiment_name(settings))

@@ -10,7 +10,7 @@ import math
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -137,7 +137,9 @@ def _run(argv: Sequence[str]) -> int:
         raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
 
     if own.resume is not None:
-        return _resume(own, spaces, command)
+        _check_only_address(own, spaces, command)
+        folder = Path(own.resume)
+        return _tune(folder, Tuning.load(folder), own.address)
     if not spaces:
         raise ConfigError(
             "no setting has several values to search over: give one, such as "
@@ -148,7 +150,7 @@ def _run(argv: Sequence[str]) -> int:
     except ProbeError as error:
         current().fail(str(error))
         return ExitCode.FAILED
-    return _tune(folder, tuning, own)
+    return _tune(folder, tuning, own.address)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
@@ -159,7 +161,7 @@ def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
     fixed = keys_of(*NOT_SEARCHED)
     for argument in argv:
         key, separator, _ = argument.partition("=")
-        space = read_space(argument) if separator and may_change(key) and key != "device" else None
+        space = read_space(argument) if separator and may_change(key) else None
         if space is None:
             others.append(argument)
             continue
@@ -175,36 +177,32 @@ def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
     return spaces, others
 
 
-def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:
-    """Check all trials, measure one, and write the tuning's folder."""
-    base = _settings(command, {space.key: space.highest for space in spaces}, quiet=False)
-    require_library(base.runner)
-    if base.teacher == TRAIN:
-        raise ConfigError(f"teacher={TRAIN}: a trial is one run. Search for the teacher first, with obs=state.")
-    if base.device not in ("cpu", "cuda:0"):
-        number = base.device.removeprefix("cuda:")
-        raise ConfigError(
-            f"device={base.device}: Ray gives trials their GPU: CUDA_VISIBLE_DEVICES={number} device=cuda."
-        )
-    if not base.supervise.enabled:
-        raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
+def _check_only_address(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> None:
+    """Refuse settings of a tuning that goes on."""
+    given = [*(space.key for space in spaces), *sorted(command.given)]
+    given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
+    given += sorted(own.model_fields_set - {"resume", "address"})
+    if given:
+        raise ConfigError(f"{', '.join(given)}: a tuning that goes on keeps its settings; only address may be given.")
 
-    # The ends of intervals and all choices are checked, whether they are drawn or not.
-    drawn = draw(spaces, own.samples, base.seed)
+
+def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:
+    """Draw and check all trials, measure one, and write the tuning's folder."""
+    largest = _settings(command, {space.key: space.highest for space in spaces}, quiet=False)
+    _check_fits_ray(largest)
+    drawn = draw(spaces, own.samples, largest.seed)
     if len(drawn) < own.samples:
         current().decide(f"samples={len(drawn)}: there are no more combinations", samples=len(drawn))
-    checked = [_settings(command, values) for values in [*_rows(spaces), *drawn]]
-    max_iterations = _check_configs([base, *checked])
+    runs = [_settings(command, values) for values in drawn]
+    max_iterations = _check_configs([largest, *runs])
     grace = own.grace_iterations or max(max_iterations // 9, 1)
     if grace > max_iterations:
         raise ConfigError(f"grace_iterations={grace}: a trial has {max_iterations} iterations.")
 
-    overrides, part = _measure(base, own, len(drawn))
-    runs = [apply_overrides(settings, overrides) for settings in checked[-len(drawn) :]]
-    names = [f"{number:03d}" for number in range(len(runs))]
+    overrides, share = _measure(largest, own, len(runs))
     metric = own.metric
     if metric == "auto":
-        metric = "success_rate" if base.task in our_tasks().values() else "mean_reward"
+        metric = "success_rate" if largest.task in our_tasks().values() else "mean_reward"
     given = [text for text in command.settings if not text.startswith("num_envs=")]
     tuning = Tuning(
         tuner=own.tuner,
@@ -212,17 +210,17 @@ def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command)
         max_iterations=max_iterations,
         grace_iterations=grace,
         fixed=(*given, *command.env, *command.agent, *(f"{key}={value}" for key, value in overrides.items())),
-        trials=dict(zip(names, drawn, strict=True)),
-        max_failures=base.supervise.max_restarts,
-        cpus=part.cpus,
-        gpus=part.gpus,
-        memory=part.memory,
+        trials={f"{number:03d}": values for number, values in enumerate(drawn)},
+        max_failures=largest.supervise.max_restarts,
+        cpus=share.cpus,
+        gpus=share.gpus,
+        memory=share.memory,
     )
-    folder = make_folder(LOGS / "tune" / experiment_name(base))
+    folder = make_folder(LOGS / "tune" / experiment_name(largest))
     with writing(folder):
-        for name, settings in zip(names, runs, strict=True):
+        for name, settings in zip(tuning.trials, runs, strict=True):
             (folder / name).mkdir()
-            settings.save(folder / name / SETTINGS_NAME)
+            apply_overrides(settings, overrides).save(folder / name / SETTINGS_NAME)
         tuning.save(folder)
     return folder, tuning
 
@@ -235,10 +233,18 @@ def _settings(command: Command, values: Mapping[str, str], *, quiet: bool = True
         return choose_algorithm(choose_platform(settings))
 
 
-def _rows(spaces: Sequence[SearchSpace]) -> Iterable[Mapping[str, str]]:
-    """Yield combinations in which every choice and every end of an interval occurs, as few as possible."""
-    for index in range(max(len(space.values) for space in spaces)):
-        yield {space.key: space.values[min(index, len(space.values) - 1)] for space in spaces}
+def _check_fits_ray(settings: RunSettings) -> None:
+    """Refuse settings of a run that is no trial of Ray's."""
+    require_library(settings.runner)
+    if settings.teacher == TRAIN:
+        raise ConfigError(f"teacher={TRAIN}: a trial is one run. Search for the teacher first, with obs=state.")
+    if settings.device not in ("cpu", "cuda:0"):
+        number = settings.device.removeprefix("cuda:")
+        raise ConfigError(
+            f"device={settings.device}: Ray gives trials their GPU: CUDA_VISIBLE_DEVICES={number} device=cuda."
+        )
+    if not settings.supervise.enabled:
+        raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
 
 
 def _check_configs(runs: Sequence[RunSettings]) -> int:
@@ -247,76 +253,44 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
         folder = Path(scratch)
         result = folder / "iterations.json"
         code = launch_worker(CheckJob(tuple(runs), result), folder, keep_log=True)
-        if code == ExitCode.OK:
-            iterations: list[int] = json.loads(result.read_text(encoding="utf-8"))
-            if len(iterations) > 1:
-                numbers = ", ".join(map(str, iterations))
-                raise ConfigError(
-                    f"trials would have {numbers} iterations: give max_iterations, so that all have as many."
-                )
-            return iterations[0]
-    # What was wrong has been said.
-    raise SystemExit(code)
+        if code != ExitCode.OK:
+            # The error has been shown.
+            raise SystemExit(code)
+        iterations: list[int] = json.loads(result.read_text(encoding="utf-8"))
+    if len(iterations) > 1:
+        numbers = ", ".join(map(str, iterations))
+        raise ConfigError(f"trials would have {numbers} iterations: give max_iterations, so that all have as many.")
+    return iterations[0]
 
 
-def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[str, SettingValue], TrialShare]:
+def _measure(largest: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[str, SettingValue], TrialShare]:
     """Find the number of environments of all trials, and the share of the machine that each gets."""
-    machine = Machine.here(base)
+    machine = Machine.here(largest)
     concurrent = None if own.concurrent == "auto" else own.concurrent
     alone = machine.share(trials, concurrent)
-    if base.num_envs != "auto" and alone.concurrent == 1:
-        return {"num_envs": base.num_envs}, alone
+    if largest.num_envs != "auto" and alone.concurrent == 1:
+        return {"num_envs": largest.num_envs}, alone
 
-    divided = {} if concurrent is None else {"budget": machine.divided_budget(base, alone.concurrent)}
-    search = SearchSettings.of(base, **divided)
+    divided = {} if concurrent is None else {"budget": machine.divided_budget(largest, alone.concurrent)}
     try:
-        found = find_num_envs(base, search, lambda trial: None)
+        found = find_num_envs(largest, SearchSettings.of(largest, **divided), lambda trial: None)
     except ConfigError as error:
-        if base.num_envs == "auto":
+        if largest.num_envs == "auto":
             raise
         raise ConfigError(
-            f"num_envs={base.num_envs}: a trial could not be measured; concurrent=1 works without. {error}"
+            f"num_envs={largest.num_envs}: a trial could not be measured; concurrent=1 works without. {error}"
         ) from None
-    part = machine.share(trials, concurrent, found.host_bytes, found.device_bytes or 0)
-    return {"num_envs": found.num_envs, **found.overrides}, part
+    share = machine.share(trials, concurrent, found.host_bytes, found.device_bytes or 0)
+    return {"num_envs": found.num_envs, **found.overrides}, share
 
 
-def _resume(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> int:
-    """Go on with the tuning of a folder."""
-    assert own.resume is not None
-    given = [*(space.key for space in spaces), *sorted(command.given)]
-    given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
-    given += sorted(own.model_fields_set - {"resume", "address"})
-    if given:
-        raise ConfigError(f"{', '.join(given)}: a tuning that goes on keeps its settings; only address may be given.")
-    folder = Path(own.resume)
-    return _tune(folder, Tuning.load(folder), own)
-
-
-def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
-    """Return the resources of a Ray cluster on this machine alone."""
-    if tuning.gpus and gpu_count() == 0:
-        raise ConfigError(
-            f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
-        )
-    first = RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME)
-    machine = Machine.here(first)
-    # A trial that went on with less would wait forever.
-    return {
-        "num_cpus": max(machine.cores, math.ceil(tuning.cpus)),
-        "num_gpus": machine.gpus,
-        "_memory": max(machine.host_bytes, tuning.memory),
-    }
-
-
-def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
+def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
     """Run the trials and show the results, whatever ended them."""
     # Ray takes seconds to load, which nothing above needs to wait for.
     from isaaclab_pc.cluster.ray_tune import run_trials
 
-    address = own.address or os.environ.get("RAY_ADDRESS") or None
+    address = address or os.environ.get("RAY_ADDRESS") or None
     machine = {} if address is not None else _this_machine(folder, tuning)
-    again = command_line("tune", f"resume={folder}")
     screen = current()
     what = (
         f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
@@ -334,6 +308,7 @@ def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
             trials = report(folder, tuning)
             unfinished = sum(not trial.is_over for trial in trials)
             if unfinished:
+                again = command_line("tune", f"resume={folder}")
                 screen.say(f"{unfinished} trials have not ended; this goes on: {again}")
 
     for error in errors:
@@ -341,3 +316,18 @@ def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
     if errors or not (unfinished or best_trial(trials)):
         return ExitCode.FAILED
     return ExitCode.PREEMPTED if unfinished else ExitCode.OK
+
+
+def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
+    """Return the resources of a Ray cluster on this machine alone."""
+    if tuning.gpus and gpu_count() == 0:
+        raise ConfigError(
+            f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
+        )
+    machine = Machine.here(RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME))
+    # A trial that went on with less would wait forever.
+    return {
+        "num_cpus": max(machine.cores, math.ceil(tuning.cpus)),
+        "num_gpus": machine.gpus,
+        "_memory": max(machine.host_bytes, tuning.memory),
+    }

@@ -23,8 +23,10 @@ __all__ = ["TuningDisplay", "report"]
 CSV_NAME = "results.csv"
 PICTURE_NAME = "results.png"
 
+_COSTS = ("success", "seconds", "env_steps", "restarts")
+
 _ROWS = 30
-"""Most trials in the table: the best, and those that run; the file has all."""
+"""Most trials in the table: those that run, then the best; the file has all."""
 
 
 class TuningDisplay:
@@ -43,61 +45,56 @@ class TuningDisplay:
         for trial in trials:
             if trial.status != self._shown[trial.name]:
                 self._shown[trial.name] = trial.status
-                current().show(_changed(self._tuning, trial))
-        now = _standing(self._tuning, trials)
+                current().show(self._changed(trial))
+        now = self._standing(trials)
         if now != self._last:
             self._last = now
             current().show(now)
 
+    def _changed(self, trial: TuneTrial) -> events.Trial:
+        return events.Trial(
+            trial=trial.name,
+            status=trial.status,
+            iteration=trial.iterations,
+            values=dict(trial.values),
+            metric=self._tuning.metric,
+            score=trial.score,
+            error=None if trial.data is None else trial.data.error,
+        )
 
-def _changed(tuning: Tuning, trial: TuneTrial) -> events.Trial:
-    return events.Trial(
-        trial=trial.name,
-        status=trial.status,
-        iteration=trial.iterations,
-        values=dict(trial.values),
-        metric=tuning.metric,
-        score=_finite(trial),
-        error=None if trial.data is None else trial.data.error,
-    )
-
-
-def _standing(tuning: Tuning, trials: Sequence[TuneTrial]) -> events.Trials:
-    best = best_trial(trials)
-    return events.Trials(
-        trials=len(trials),
-        ended=sum(trial.is_over for trial in trials),
-        failed=sum(trial.status in ("failed", "storm") for trial in trials),
-        running={trial.name: trial.iterations for trial in trials if trial.status == "running"},
-        max_iterations=tuning.max_iterations,
-        best=None if best is None else best.name,
-        metric=tuning.metric,
-        score=None if best is None else _finite(best),
-    )
-
-
-def _finite(trial: TuneTrial) -> float | None:
-    return trial.score if trial.score is not None and math.isfinite(trial.score) else None
+    def _standing(self, trials: Sequence[TuneTrial]) -> events.Trials:
+        best = best_trial(trials)
+        return events.Trials(
+            trials=len(trials),
+            ended=sum(trial.is_over for trial in trials),
+            failed=sum(trial.status in ("failed", "storm") for trial in trials),
+            running={trial.name: trial.iterations for trial in trials if trial.status == "running"},
+            max_iterations=self._tuning.max_iterations,
+            best=None if best is None else best.name,
+            metric=self._tuning.metric,
+            score=None if best is None else best.score,
+        )
 
 
 def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
     """Write the results into the tuning's folder, and print them."""
     trials = read_trials(folder, tuning)
+    best = best_trial(trials)
     begun = [trial for trial in trials if trial.data is not None]
     if not begun:
         return trials
 
     screen = current()
     with writing(folder):
-        _write_csv(folder / CSV_NAME, tuning, trials)
-        _save_plot(folder / PICTURE_NAME, tuning, begun)
+        with (folder / CSV_NAME).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([_columns(tuning), *map(_row, trials)])
+        _save_plot(folder / PICTURE_NAME, tuning, begun, best)
     lines = io.StringIO()
     table_console(160, lines).print(_table(tuning, trials))
     screen.say(lines.getvalue().rstrip("\n"))
     screen.made("results", folder / CSV_NAME)
     screen.made("picture", folder / PICTURE_NAME)
 
-    best = best_trial(trials)
     if best is not None:
         settings = [*tuning.fixed, *(f"{key}={value}" for key, value in best.values.items())]
         screen.decide(f"the best is {best.name}: {tuning.metric} {best.score:.4g}", **best.values)
@@ -106,49 +103,45 @@ def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
     return trials
 
 
-def _write_csv(path: Path, tuning: Tuning, trials: Sequence[TuneTrial]) -> None:
-    columns = ("status", "iterations", tuning.metric, "success", "seconds", "env_steps", "restarts")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["trial", *tuning.searched, *columns])
-        for trial in trials:
-            known = [None] * 4
-            if (data := trial.data) is not None:
-                known = [data.success, round(data.wall_s, 1), data.env_steps, len(data.restarts)]
-            writer.writerow([trial.name, *trial.values.values(), trial.status, trial.iterations, trial.score, *known])
+def _columns(tuning: Tuning) -> list[str]:
+    return ["trial", *tuning.searched, "status", "iterations", tuning.metric, *_COSTS]
+
+
+def _row(trial: TuneTrial) -> list[str | float | None]:
+    costs: list[float | None] = [None] * len(_COSTS)
+    if (data := trial.data) is not None:
+        costs = [data.success, round(data.wall_s, 1), data.env_steps, len(data.restarts)]
+    return [trial.name, *trial.values.values(), trial.status, trial.iterations, trial.score, *costs]
 
 
 def _table(tuning: Tuning, trials: Sequence[TuneTrial]) -> Table:
-    table = Table(title=f"Trials, the best first ({tuning.metric})", title_justify="left")
-    table.add_column("trial")
-    for key in tuning.searched:
-        table.add_column(key.rpartition(".")[2], overflow="fold")
-    for column in ("status", "iterations", tuning.metric, "time", "restarts"):
-        table.add_column(column, justify="left" if column == "status" else "right")
-
+    table = Table(title=f"Trials of {tuning.max_iterations} iterations, the best first", title_justify="left")
+    for column in _columns(tuning):
+        table.add_column(column.rpartition(".")[2], overflow="fold")
     order = sorted(trials, key=_rank, reverse=True)
     if len(order) > _ROWS:
         order.sort(key=lambda trial: trial.status != "running")
     for trial in order[:_ROWS]:
-        score = "" if trial.score is None else f"{trial.score:.4g}"
-        row = [trial.name, *trial.values.values(), trial.status, f"{trial.iterations}/{tuning.max_iterations}", score]
-        if (data := trial.data) is not None:
-            row += [f"{data.wall_s:.0f} s", str(len(data.restarts))]
-        table.add_row(*row)
+        table.add_row(*map(_cell, _row(trial)))
     return table
+
+
+def _cell(value: str | float | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    return "" if value is None else str(value)
 
 
 def _rank(trial: TuneTrial) -> tuple[bool, float]:
     return trial.status == "completed", -math.inf if trial.score is None else trial.score
 
 
-def _save_plot(path: Path, tuning: Tuning, begun: Sequence[TuneTrial]) -> None:
+def _save_plot(path: Path, tuning: Tuning, begun: Sequence[TuneTrial], best: TuneTrial | None) -> None:
     from isaaclab_pc.report.tuning_plot import TuningPoint, save_tuning_plot
 
-    best = best_trial(begun)
     points = [
         TuningPoint(trial.values, "failed" if trial.status == "storm" else trial.status, trial.score, trial is best)
         for trial in begun
     ]
-    task = "" if begun[0].data is None else begun[0].data.experiment
+    task = begun[0].data.experiment if begun[0].data else ""
     save_tuning_plot(points, tuning.metric, f"{task}, {len(begun)} trials, {tuning.tuner}", path)

@@ -17,7 +17,7 @@ from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.commands.prepare import prepare
-from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
+from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
@@ -55,8 +55,8 @@ class ViewSettings(ScriptSettings):
     """Steps after which it ends; null: never, and with record the longest episode."""
 
     color: Literal["height", "camera", "segmentation", "age"] = "height"
-    """What colours the points at first. segmentation is known where the cloud's cameras render it and have no latency,
-    age where they have one."""
+    """Quantity that colours the points at first. segmentation is known where the cloud's cameras render it and have no
+    latency, age where they have one."""
 
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the page; null: 8080. The next free one where it is taken."""
@@ -107,16 +107,11 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Show environments until stopped.
-
-    Returns:
-        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
-    """
+    """Show environments until stopped; return the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
-    """Show what a command line names; return the exit code."""
     own, command = parse_script_command(argv, ViewSettings, TAKES.run)
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)
@@ -175,9 +170,8 @@ def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | 
     if own.policy is None or own.policy in ACTORS:
         return asked, None
 
-    policy = find_policy(own.policy, asked, command, key="policy")
-    settings = changed_settings(policy.settings, asked, command, CHANGES_OF_A_POLICY)
+    policy = find_policy(own.policy, asked, command, CHANGES_OF_A_POLICY, key="policy")
+    settings = policy.settings
     if "num_envs" not in command.given:
         settings = settings.with_values({"num_envs": "auto"})
-    check_policy(policy.checkpoint, settings)
     return settings, policy.checkpoint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measurements of physics settings, and the choice of the cheapest one that is stable. Loads no torch."""
+"""Measurements of physics settings, and the choice of the cheapest stable one. Loads no torch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
 __all__ = ["CRASHED", "GRIDS", "TOLERATED_LOSS", "Cell", "cheapest", "grid"]
 
+_PHYSX_GRID: Mapping[str, tuple[int, ...]] = {"decimation": (1, 2, 4), "position_iterations": (2, 4, 8, 16)}
+
 GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "ovphysx": {"decimation": (1, 2, 4), "position_iterations": (2, 4, 8, 16)},
-    "isaacsim_physx": {"decimation": (1, 2, 4), "position_iterations": (2, 4, 8, 16)},
+    "ovphysx": _PHYSX_GRID,
+    "isaacsim_physx": _PHYSX_GRID,
     "newton_mjwarp": {"substeps": (1, 2, 4, 8), "position_iterations": (5, 10, 20)},
 }
-"""Values tried on each backend. ``decimation``, the number of physics steps in the task's control period, is tried in
-the place of ``dt``. Newton's solver step is the physics step over ``substeps``."""
+"""Values tried on each backend. ``decimation``, the physics steps of the task's control period, stands for ``dt``.
+Newton's solver step is the physics step over ``substeps``."""
 
 CRASHED = "the simulator crashed"
 """Note of a setting whose measuring process died."""
@@ -28,23 +30,23 @@ TOLERATED_LOSS = 0.05
 
 @dataclass(frozen=True)
 class Cell(JsonRecord):
-    """The measurement of one setting of the grid, passed as JSON from the child that made it to its parent."""
+    """The measurement of one setting of the grid."""
 
     settings: Mapping[str, int | float]
     """Fields of ``physics``, without the prefix."""
 
     env_steps: Count = 0
-    """Environment steps under random actions."""
+    """Environment steps under random actions; 0 where nothing was measured."""
 
     failures: Mapping[str, Count] = field(default_factory=dict)
     """Environments that the guard ended, by cause."""
 
     env_steps_per_s: NonNegative = 0.0
-    """Steps of all environments per second under random actions."""
+    """Steps of all environments under random actions [1/s]."""
 
     cost: NonNegative = 0.0
-    """Seconds per 1000 environment steps under random actions: CPU time of the process on the CPU, which other
-    processes hardly change; wall time on a GPU."""
+    """Time of 1000 environment steps under random actions [s]: wall time on a GPU; on the CPU the process's CPU time,
+    which other work on the machine hardly changes."""
 
     success: NonNegative | None = None
     """Success rate of the task's expert; None where it has none."""
@@ -53,7 +55,7 @@ class Cell(JsonRecord):
     """Episodes of the expert."""
 
     note: str = ""
-    """Reason why the measurement is unusable: a crash, dropped contacts."""
+    """Why the measurement is unusable: a crash, dropped contacts."""
 
     @property
     def failed(self) -> int:
@@ -67,10 +69,9 @@ class Cell(JsonRecord):
 
     @property
     def upper_bound_per_million(self) -> float | None:
-        """Upper bound of the failure rate with 95 % confidence where no failure was seen: 3 / steps ("rule of three").
+        """95 % upper bound of the failure rate, 3 / steps; None where there were failures or no steps.
 
-        Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249(13), 1983. None where
-        there were failures or no steps.
+        The "rule of three": Hanley and Lippman-Hand, JAMA 249(13), 1983.
         """
         return 3e6 / self.env_steps if self.env_steps and not self.failed else None
 
@@ -82,7 +83,7 @@ class Cell(JsonRecord):
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
     """Return the settings to measure, from the coarsest to the finest.
 
-    Fields of ``physics`` that are not None were given by the user and stay; one empty setting where all of them were.
+    Fields of ``physics`` that are not None stay as the user gave them; where all are, the only setting is empty.
     """
     fixed = {name for name, value in physics.items() if value is not None}
     if "dt" in fixed:
@@ -92,10 +93,10 @@ def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
 
 
 def cheapest(cells: Sequence[Cell]) -> Cell | None:
-    """Return the stable setting with the lowest :attr:`Cell.cost`; None where no setting is stable.
+    """Return the stable setting with the lowest :attr:`Cell.cost`; None where none is stable.
 
-    A setting is stable if no environment failed under random actions, nothing spoiled the measurement, and the
-    expert, where there is one, loses at most :data:`TOLERATED_LOSS` against the best setting.
+    A setting is stable if its measurement is usable, no environment failed, and the expert, if there is one, loses at
+    most :data:`TOLERATED_LOSS` against the best setting.
     """
     needed = max((cell.success for cell in cells if cell.success is not None), default=0.0) - TOLERATED_LOSS
     stable = [

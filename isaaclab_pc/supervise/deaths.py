@@ -64,7 +64,7 @@ class Death:
 def classify_death(
     code: int, output: str, status: str, oom_kills: int = 0, *, may_lose_ranks: bool = False
 ) -> Death | None:
-    """Find out why a process ended.
+    """Find out why a process died; None where it ended as it should or by its own decision.
 
     Args:
         code: Its exit code, 128 + N for a signal N.
@@ -72,10 +72,6 @@ def classify_death(
         status: Status of the run in ``run.json``; ``running`` where the process could not say how it ended.
         oom_kills: Processes that the kernel killed for lack of memory just before it ended.
         may_lose_ranks: Whether other machines train along. Why one of their ranks ended is not known here.
-
-    Returns:
-        The cause; None where it ended as it should, refused its settings, found the disk full, or stopped by its own
-        decision.
     """
     if status == "storm":
         return Death(DeathCause.STORM, "too many environments failed")

@@ -27,12 +27,7 @@ class StallWatch:
     """Tells when a process has made no progress for too long."""
 
     def __init__(self, timeout: float | None, now: float) -> None:
-        """Begin.
-
-        Args:
-            timeout: Longest time without progress once it trains [s]; None: it follows the iterations.
-            now: Time on a monotonic clock [s].
-        """
+        """Begin at a monotonic time [s] with a limit [s] for the training; None: it follows the iterations."""
         self._timeout = timeout
         self._last_progress = now
         self._iteration: int | None = None
@@ -40,12 +35,7 @@ class StallWatch:
         self._durations: deque[float] = deque(maxlen=RECENT_ITERATIONS)
 
     def progress(self, iteration: int | None, now: float) -> None:
-        """Note a sign of life.
-
-        Args:
-            iteration: Iterations completed; None while nothing is trained yet.
-            now: Time on the same clock [s].
-        """
+        """Note a sign of life, with the iterations completed; None while nothing is trained yet."""
         self._last_progress = now
         if iteration is None or iteration == self._iteration:
             return
@@ -90,12 +80,7 @@ class LeakWatch:
         self._recent: deque[tuple[float, int]] = deque(maxlen=self.SAMPLES)
 
     def add(self, now: float, size: int) -> None:
-        """Note the memory after an iteration.
-
-        Args:
-            now: Time on a monotonic clock [s].
-            size: Memory in use [bytes].
-        """
+        """Note the memory after an iteration [bytes] at a monotonic time [s]."""
         self._seen += 1
         if self._seen <= self.WARM_UP:
             return
@@ -104,11 +89,7 @@ class LeakWatch:
         self._recent.append((now, size))
 
     def seconds_left(self, limit: int) -> float:
-        """Return the time until the limit is met if memory grows as it did [s]; inf where it does not leak.
-
-        Args:
-            limit: Memory that there is for it [bytes].
-        """
+        """Return the time until memory that grows as it did meets a limit [bytes]; inf where it does not leak."""
         if self._first is None or len(self._recent) < self.SAMPLES:
             return math.inf
         size = self._recent[-1][1]
@@ -120,10 +101,5 @@ class LeakWatch:
         return max(limit - size, 0) / slope if slope > 0 else math.inf
 
     def must_act(self, limit: int, seconds_to_end: float) -> bool:
-        """Tell whether the limit is near, and is met before the run's end.
-
-        Args:
-            limit: Memory that there is for it [bytes].
-            seconds_to_end: Time that the rest of the run takes [s].
-        """
+        """Tell whether the limit [bytes] is near, and is met before the run's end [s]."""
         return self.seconds_left(limit) < min(self.LEAD_SECONDS, seconds_to_end)

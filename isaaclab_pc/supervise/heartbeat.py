@@ -67,50 +67,43 @@ class Heart:
     """Writes the beats of this process."""
 
     def __init__(self, folder: Path, device: str) -> None:
-        """Beat for the first time: the build begins.
-
-        Args:
-            folder: The run's folder.
-            device: ``cpu`` or ``cuda:N``.
-        """
+        """Beat for the first time: a run on ``cpu`` or ``cuda:N`` begins its build."""
         self._path = folder / HEARTBEAT_NAME
         self._device = device
         self.gpu = OwnMemory(device) if device.startswith("cuda") else None
         """GPU memory of this process; None on the CPU."""
         self._process = psutil.Process()
         self._written = 0.0
-        self._last = Heartbeat(os.getpid(), 0, "build")
-        self.last = self._last
+        self.last = Heartbeat(os.getpid(), 0, "build")
         """The newest beat, with the memory that was measured for it."""
 
-        self._write(self._last)
+        self._write(self.last)
 
     def beat(self, **changes: object) -> None:
-        """Beat.
-
-        Args:
-            **changes: Fields of :class:`Heartbeat` that have changed.
-        """
-        beat = replace(self._last, **changes)  # pyright: ignore[reportArgumentType]
-        if beat == self._last and time.monotonic() - self._written < _LEAST_SECONDS:
+        """Beat with changed fields of :class:`Heartbeat`."""
+        beat = replace(self.last, **changes)  # pyright: ignore[reportArgumentType]
+        if beat == self.last and time.monotonic() - self._written < _LEAST_SECONDS:
             return
-        self._write(replace(beat, number=self._last.number + 1))
+        self._write(replace(beat, number=self.last.number + 1))
 
     def _write(self, beat: Heartbeat) -> None:
-        self._last = beat
         self._written = time.monotonic()
-        device, peak, device_limit = self._device_memory()
+        device, peak, device_limit = self._device_memory(beat.phase)
         resident = self._process.memory_info().rss
-        limit = resident + free_host_memory().size
-        beat = replace(beat, host_bytes=resident, host_limit=limit)
-        beat = replace(beat, device_bytes=device, device_peak=peak, device_limit=device_limit)
-        self.last = beat
+        self.last = replace(
+            beat,
+            host_bytes=resident,
+            host_limit=resident + free_host_memory().size,
+            device_bytes=device,
+            device_peak=peak,
+            device_limit=device_limit,
+        )
         # Not atomic: a reader that sees half of one reads it again. And a full disk must not end the training.
         with contextlib.suppress(OSError):
-            self._path.write_text(beat.to_json(), encoding="utf-8")
+            self._path.write_text(self.last.to_json(), encoding="utf-8")
 
-    def _device_memory(self) -> tuple[int | None, int | None, int | None]:
-        if self.gpu is None or self._last.phase == "build":
+    def _device_memory(self, phase: str) -> tuple[int | None, int | None, int | None]:
+        if self.gpu is None or phase == "build":
             return None, None, None
         import torch
 

@@ -24,21 +24,13 @@ class OomWatch:
     """Counts the processes that the kernel killed in this process's memory cgroup."""
 
     def __init__(self, now: float) -> None:
-        """Read the kernel's count for the first time.
-
-        Args:
-            now: Time on a monotonic clock [s].
-        """
+        """Read the kernel's count for the first time, at a monotonic time [s]."""
         self._groups = memory_cgroups()
         self._counts: deque[tuple[float, int]] = deque()
         self.look(now)
 
     def look(self, now: float) -> int:
-        """Read the kernel's count.
-
-        Args:
-            now: Time on the same clock [s].
-        """
+        """Read the kernel's count; return the kills of the last :data:`RECENT_SECONDS`."""
         self._counts.append((now, oom_kills(self._groups)))
         while len(self._counts) > 1 and now - self._counts[1][0] >= RECENT_SECONDS:
             self._counts.popleft()
@@ -49,11 +41,7 @@ class OthersWatch:
     """Measures the memory that other programs take while a process runs."""
 
     def __init__(self, device: str) -> None:
-        """Read the free memory before the process starts.
-
-        Args:
-            device: ``cpu`` or ``cuda:N``, of this machine.
-        """
+        """Read the free memory of the host and of ``cuda:N`` before the process starts."""
         self._host_free = free_host_memory().size
         self._gpu = None
         self._device_free = 0
@@ -64,10 +52,7 @@ class OthersWatch:
                 self._gpu = gpu
 
     def taken(self) -> int:
-        """Return the memory of host or GPU that others took since then, where it is much [bytes].
-
-        To be called once the process has ended: its own memory is free again.
-        """
+        """Return the memory of host or GPU that others took, where it is much [bytes]; the process has ended."""
         taken = [(self._host_free - free_host_memory().size, self._host_free)]
         if self._gpu is not None:
             with contextlib.suppress(ConfigError):

@@ -38,7 +38,7 @@ def choose_restart(
     harder_physics: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> Restart | None:
-    """Choose how a run goes on.
+    """Choose how a run goes on; None where it must not.
 
     Args:
         death: How the process ended.
@@ -47,9 +47,6 @@ def choose_restart(
         fits: Numbers of environments that were found to fit.
         harder_physics: After a storm, fields of ``physics`` to go on with; None where there are none left.
         progress: The last activity of the process; None where it is not known.
-
-    Returns:
-        How it goes on, or None: it must not.
     """
     if death.cause is DeathCause.ERROR:
         return None
@@ -78,11 +75,7 @@ class RestartLimit:
     """Counts the restarts of the last hour, and those in a row without progress, however long they took."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Start without a restart.
-
-        Args:
-            clock: Tells the time [s].
-        """
+        """Start without a restart; the clock tells the time [s]."""
         self._clock = clock
         self._restarts: deque[float] = deque()
         self._without_progress = 0

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.memory import memory_cgroups
@@ -21,7 +20,7 @@ from isaaclab_pc.run.jobs import JOB_NAME, TrainJob
 from isaaclab_pc.run.kernel_cache import begin_build
 from isaaclab_pc.run.record import RestartEntry, RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause, classify_death
-from isaaclab_pc.supervise.events import EventLog
+from isaaclab_pc.supervise.events import add_event
 from isaaclab_pc.supervise.oom_watch import OthersWatch
 from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
 from isaaclab_pc.supervise.watch import WorkerWatch
@@ -30,13 +29,9 @@ from isaaclab_pc.terminal.screen import current
 __all__ = ["StartCommand", "supervise"]
 
 
-class StartCommand(Protocol):
-    """Writes a job into a run's folder, and returns the command line of the processes that train."""
-
-    def __call__(self, job: TrainJob, folder: Path, *, is_restart: bool = False) -> list[str]:
-        """See :func:`isaaclab_pc.cluster.start.start_command`."""
-        ...
-
+StartCommand = Callable[[TrainJob, Path, bool], list[str]]
+"""Writes a job into a run's folder, and returns the command line of the processes that train; whether it is a restart
+comes last. See :func:`isaaclab_pc.cluster.start.start_command`."""
 
 LONGEST_PAUSE = 60.0
 """Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
@@ -52,7 +47,7 @@ def supervise(
 
     Args:
         record: The run's record; it is up to date afterwards.
-        job: What the first one does.
+        job: The first one's job.
         start: Gives the command line of each.
         clock: Tells the time [s].
 
@@ -63,7 +58,6 @@ def supervise(
         with SignalFlag() as flag:
             return _Supervisor(record, start, flag, clock).run(job)
     finally:
-        # What a process has accepted of it is the run's.
         (record.folder / JOB_NAME).unlink(missing_ok=True)
 
 
@@ -73,7 +67,6 @@ class _Supervisor:
         self._start = start
         self._flag = flag
         self._clock = clock
-        self._events = EventLog(record.folder)
         self._limit = RestartLimit(clock)
         self._deaths_in_a_row = 0
         """Deaths since the last completed iteration."""
@@ -123,7 +116,7 @@ class _Supervisor:
         others = OthersWatch(run.device) if run.ranks == 1 else None
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         begin_build(run)
-        command = self._start(job, folder, is_restart=is_restarted)
+        command = self._start(job, folder, is_restarted)
         code = run_child(command, log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.
@@ -157,20 +150,23 @@ class _Supervisor:
             return self._flag.exit_code, None
         return code, death
 
+    def _add_event(self, event: str, **facts: object) -> None:
+        add_event(self._record.folder, event, **facts)
+
     def _saved_iteration(self) -> int:
         latest = self._record.data.checkpoints.latest
         return 0 if latest is None else latest.iteration
 
     def _note_stop(self) -> None:
         name = signal.Signals(self._flag.received[0]).name
-        self._events.add("stopped", signal=name, iteration=self._record.data.completed_iterations)
+        self._add_event("stopped", signal=name, iteration=self._record.data.completed_iterations)
 
     def _on_iteration(self, iteration: int) -> None:
         self._deaths_in_a_row = 0
         if self._died_at is not None:
             seconds = self._clock() - self._died_at
             self._died_at = None
-            self._events.add("recovered", iteration=iteration, seconds=round(seconds, 1))
+            self._add_event("recovered", iteration=iteration, seconds=round(seconds, 1))
 
     def _note_death(self, death: Death) -> Death:
         """Count a death. Treat two kills without progress as out of memory."""
@@ -180,13 +176,8 @@ class _Supervisor:
             detail = f"{death.detail}, twice without an iteration in between"
             death = Death(DeathCause.OUT_OF_MEMORY, detail)
         data = self._record.data
-        self._events.add(
-            "died",
-            cause=death.cause.value,
-            detail=death.detail,
-            iteration=data.completed_iterations,
-            num_envs=data.num_envs,
-        )
+        facts = {"cause": death.cause.value, "detail": death.detail}
+        self._add_event("died", **facts, iteration=data.completed_iterations, num_envs=data.num_envs)
         return death
 
     def _allowed_restart(self, death: Death, job: TrainJob) -> Restart | None:
@@ -200,16 +191,12 @@ class _Supervisor:
         made_progress = self._saved_iteration() > self._began_at
         if restart is None or self._limit.allow(allowed.max_restarts, made_progress=made_progress):
             return restart
-        self._events.add("gave up", restarts=allowed.max_restarts)
+        self._add_event("gave up", restarts=allowed.max_restarts)
         _say(death, f"supervise.max_restarts={allowed.max_restarts} is reached")
         return None
 
     def _prepare(self, death: Death, restart: Restart, job: TrainJob) -> TrainJob:
-        """Make the run ready to go on; return the next process's job.
-
-        Raises:
-            ConfigError: All checkpoints are damaged, or the changed settings do not fit.
-        """
+        """Make the run ready to go on; return the next process's job."""
         record = self._record
         checkpoint = newest_checkpoint(record)
         settings = job.settings.with_values(restart.settings)
@@ -231,7 +218,7 @@ class _Supervisor:
         record.update(restarts=[*record.data.restarts, entry])
 
         lost = died_at - iteration
-        self._events.add("restart", from_iteration=iteration, lost_iterations=lost, note=restart.note)
+        self._add_event("restart", from_iteration=iteration, lost_iterations=lost, note=restart.note)
         where = f"from {checkpoint.name}" if checkpoint is not None else "from the start"
         iterations = f"{lost} iteration{'' if lost == 1 else 's'}"
         change = f", with {restart.note}" if restart.note else ""

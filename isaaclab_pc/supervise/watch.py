@@ -42,14 +42,7 @@ class WorkerWatch:
         on_iteration: Callable[[int], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with a process that is about to start.
-
-        Args:
-            folder: The run's folder.
-            stall_timeout: ``supervise.stall_timeout``.
-            on_iteration: Called with the number of completed iterations when a new one is seen.
-            clock: Tells the time [s].
-        """
+        """Begin with a process that is about to start; a new iteration's number is told to ``on_iteration``."""
         self.verdict: Death | None = None
         """Why this watch ended the process; None where it did not."""
 

@@ -49,7 +49,7 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
         physics = {"dt": task.sim.dt * task.decimation / decimation, **physics}
 
     changed = settings.with_values({f"physics.{name}": value for name, value in physics.items()})
-    # Where the simulator crashes, this is what is known.
+    # The parent reads this where the simulator crashes.
     Cell(settings=physics, note=CRASHED).write(result)
     with open_env(resolve(changed, settings.num_envs, "stability")) as env:
         measured: dict[str, Any] = _run_expert(env, settings)
@@ -68,36 +68,38 @@ def _run_expert(env: Any, settings: RunSettings) -> dict[str, Any]:
         return {}
     policy = env.unwrapped.expert()
     evaluation = evaluate(env, lambda _: policy(), settings.eval.episodes, settings.eval.seed)
-    assert evaluation is not None, "an evaluation without `stopped` runs to its end"
+    assert evaluation is not None
     return {"success": evaluation.success_rate, "episodes": evaluation.episodes}
 
 
 def _run_random_actions(env: Any, seed: int, device: str) -> dict[str, Any]:
-    """Return the number of steps with random actions, and their speed and cost, as fields of the cell."""
+    """Return steps, speed and cost under random actions, as fields of the cell."""
     num_envs = env.unwrapped.num_envs
     actions = RandomActions(num_envs, env.unwrapped.single_action_space.shape[0], device, seed)
-    most_steps = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs)
+    most_steps = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs) - WARMUP_STEPS
 
-    steps = 0
-    start = cpu_start = 0.0
     with torch.inference_mode():
         env.reset(seed=seed)
-        while steps < most_steps and (steps <= WARMUP_STEPS or time.perf_counter() - start < RANDOM_SECONDS):
+        for _ in range(WARMUP_STEPS):
             env.step(actions())
-            steps += 1
-            if steps == WARMUP_STEPS:
-                start = _synchronized_time(device)
-                cpu_start = time.process_time()
+        start = _synchronized_time(device)
+        cpu_start = time.process_time()
+        timed = 0
+        while timed < most_steps and (timed == 0 or time.perf_counter() - start < RANDOM_SECONDS):
+            env.step(actions())
+            timed += 1
 
     wall_seconds = _synchronized_time(device) - start
     busy_seconds = wall_seconds if device.startswith("cuda") else time.process_time() - cpu_start
-    timed = (steps - WARMUP_STEPS) * num_envs
-    cost = 1000.0 * busy_seconds / timed
-    return {"env_steps": steps * num_envs, "env_steps_per_s": timed / wall_seconds, "cost": cost}
+    return {
+        "env_steps": (WARMUP_STEPS + timed) * num_envs,
+        "env_steps_per_s": timed * num_envs / wall_seconds,
+        "cost": 1000.0 * busy_seconds / (timed * num_envs),
+    }
 
 
 def _synchronized_time(device: str) -> float:
-    """Return the time at which the device has finished all work that was queued [s]."""
+    """Return the time at which the device has finished all queued work [s]."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)
     return time.perf_counter()

@@ -68,23 +68,6 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
     return rank
 
 
-# The mailbox
-
-
-def test_a_mailbox_gives_text_once_and_signals_and_failures_for_good() -> None:
-    mailbox = Mailbox()
-    for number in (signal.SIGTERM, signal.SIGABRT):
-        mailbox.send_signal(number)
-    assert [mailbox.signals(begin) for begin in range(3)] == [[signal.SIGTERM, signal.SIGABRT], [signal.SIGABRT], []]
-
-    mailbox.write("one ")
-    mailbox.write("two")
-    mailbox.report(1, Failure(3, 10))
-    assert mailbox.read() == ("one two", {1: Failure(3, 10)})
-    mailbox.report(0, Failure(-9, 11))
-    assert mailbox.read() == ("", {1: Failure(3, 10), 0: Failure(-9, 11)})
-
-
 # A rank
 
 

@@ -76,12 +76,6 @@ def test_a_gpu_that_does_not_tell_its_memory_answers(command, driver, nvml, caps
     assert command(False, gpus=2, device="cuda:0")[:2] == ["env", "CUDA_VISIBLE_DEVICES=GPU-0"]
 
 
-def test_a_driver_that_counts_fewer_gpus_than_before_has_lost_some(command, driver, capsys):
-    driver(3, set())
-    assert "--ranks=3" in command(False, gpus=4, device="cuda:0")
-    assert "going on with 3 GPUs of 4: 1 do not answer" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("lost", "begins"), [(set(), False), ({0, 1, 2, 3}, False), ({1}, True)])
 def test_otherwise_all_gpus_are_tried(command, driver, capsys, lost, begins):
     driver(4, lost)
@@ -99,10 +93,6 @@ def test_a_ray_cluster_gets_pythons_arguments_and_the_log(command, tmp_path, beg
     assert program[:-2] == [*PROGRAM[1:]]
 
 
-def test_on_the_cpu_a_ray_worker_takes_no_gpu(command):
-    assert "--gpu" not in command(True, cluster="ray", device="cpu")
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -117,12 +107,6 @@ def test_settings_that_do_not_fit_a_cluster_are_refused(monkeypatch, values, mes
     monkeypatch.setattr(start, "gpu_count", lambda: 0)
     with pytest.raises(ConfigError, match=message):
         check_cluster(RunSettings(device="cpu").with_values(values))
-
-
-def test_ray_that_is_not_installed_is_said_with_the_command(monkeypatch):
-    monkeypatch.setattr(start, "is_installed", lambda module: module != "ray")
-    with pytest.raises(ConfigError, match=r"pip install 'isaaclab_pc\[cluster\]'"):
-        check_cluster(RunSettings(device="cpu", cluster="ray"))
 
 
 def test_settings_that_fit_pass(monkeypatch):

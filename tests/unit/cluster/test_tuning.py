@@ -55,11 +55,6 @@ def test_what_strangers_wrote_is_refused_in_one_line(tmp_path, change):
     assert "\n" not in str(error.value)
 
 
-def test_a_folder_without_one_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"tuning\.json"):
-        Tuning.load(tmp_path)
-
-
 def test_the_best_trial_came_to_its_end_or_was_ended_by_the_tuner(tmp_path):
     add_run(tmp_path, "000", "interrupted", metrics={"success_rate": 0.9})
     add_run(tmp_path, "001", "interrupted", metrics={"success_rate": 0.2})
@@ -79,16 +74,16 @@ def test_while_a_teacher_acts_only_evaluations_count(tmp_path):
     record = add_run(tmp_path, "000", "running", algorithm="distill", metrics={"success_rate": 0.9, "mean_reward": 2.0})
     append_iteration(record.folder, 1, 0, 0.0, {"success_rate": 0.9, "mean_reward": 2.0})
     evaluation = Evaluation(4, 0, Success(0.25, 0.1, 0.5), None, None, None)
-    assert read_trial(record.folder, {}, "success_rate").score is None
+    assert read_trial(record.folder, "success_rate").score is None
     assert read_scores(record.folder, "success_rate") == []
     assert read_scores(record.folder, "mean_reward") == [(1, 2.0)]
 
     point = CurvePoint(iteration=5, env_steps=0, wall_s=1.0, evaluation_s=1.0, evaluation=evaluation)
     record.update(evaluations=[point])
     assert read_scores(record.folder, "success_rate") == [(5, 0.25)]
-    assert read_trial(record.folder, {}, "success_rate").score == 0.25
+    assert read_trial(record.folder, "success_rate").score == 0.25
     record.update(success=0.4)
-    assert read_trial(record.folder, {}, "success_rate").score == 0.4
+    assert read_trial(record.folder, "success_rate").score == 0.4
 
 
 def run_trial(tuning: Path, name: str = "000", program: str = "") -> RunTrial:

@@ -161,7 +161,6 @@ def test_a_pattern_may_mean_folders_of_other_scripts(runs: list[str], capsys: py
         (["logs/rsl_rl/reach/a", "./logs/rsl_rl/reach/a"], "logs/rsl_rl/reach/a is named twice"),
         (["logs/rsl_rl/reach/a", "treshold=0.5"], "treshold is not a setting: did you mean threshold?"),
         (["logs/rsl_rl/reach/a", "threshold=90"], "threshold=90"),
-        (["a" * 5000], "File name too long"),
         (["--out", "logs/rsl_rl/reach/a"], "--out is not an option"),
     ],
 )
@@ -171,8 +170,3 @@ def test_what_cannot_be_compared_is_refused_with_the_near_names(
     assert compare.main(arguments) == 2
     assert message in capsys.readouterr().err
     assert not Path("logs/compare").exists()
-
-
-def test_help_needs_no_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare.main(["--help"]) == 0
-    assert "threshold" in capsys.readouterr().out

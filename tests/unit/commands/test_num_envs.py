@@ -8,7 +8,6 @@ import pytest
 
 from isaaclab_pc.commands import num_envs
 from isaaclab_pc.commands.num_envs import GpuGroup, group_gpus, smallest_answer
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.fit import FitResult
 from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.trial import Overrides
@@ -104,22 +103,6 @@ def test_the_smallest_answer_is_tried_on_the_gpus_that_bear_more() -> None:
     ]
 
 
-def test_one_answer_for_all_needs_no_further_trial() -> None:
-    search = Searches(*[(512, {})] * 3)
-    assert smallest_answer(GROUPS, search).num_envs == 512
-    assert len(search.asked) == 3
-
-
-def test_overrides_that_another_gpu_needs_are_part_of_the_answer() -> None:
-    search = Searches((512, {"minibatch_size": 64}), (1024, {}), (512, {"minibatch_size": 64}))
-
-    def grow(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
-        answer = search(group, num_envs, overrides)
-        return answer if num_envs is None else FitResult(num_envs, (), False, "", {**overrides, "physics.contacts": 80})
-
-    assert smallest_answer(GROUPS, grow).overrides == {"minibatch_size": 64, "physics.contacts": 80}
-
-
 def test_what_another_gpu_added_is_tried_by_all() -> None:
     search = Searches((512, {}), (1024, {}), (512, {}))
     asked = []
@@ -133,16 +116,6 @@ def test_what_another_gpu_added_is_tried_by_all() -> None:
     assert smallest_answer(GROUPS, enlarge_on_the_second).overrides == {"physics.contacts": 96}
     enlarged = {"physics.contacts": 96}
     assert asked[3:] == [("cuda:1", 512, {}), ("cuda:0", 512, enlarged), ("cuda:2", 512, enlarged)]
-
-
-def test_a_gpu_on_which_nothing_fits_ends_it() -> None:
-    def search(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
-        if group.device == "cuda:1":
-            raise ConfigError("no size fits")
-        return FitResult(512, (), False, "")
-
-    with pytest.raises(ConfigError, match="no size fits"):
-        smallest_answer(GROUPS, search)
 
 
 @pytest.mark.parametrize(

@@ -139,26 +139,16 @@ def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(
     assert ": fits (" not in output, "training with the same settings begins with the answer"
 
 
-def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
-    has_visualizers("viser")
-    assert main(["device=cpu", "visualizer=viser"]) == 0
-    assert [trial["num_envs"] for trial in trials_of(folders(folder)[0])] == [4]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--plan", "--list"], "different questions"),
         (["--plna"], "--plna is not an option"),
-        (["-m", "seed=1,2"], "-m has no use here"),
-        (["task=lfit"], "did you mean lift"),
-        (["num_envs=0"], "num_envs=0: expected auto"),
         (["resume=latest"], "resume has no use here, where nothing is trained"),
         (["--stability", "device=cpu", "visualizer=viser"], "visualizer has no use with --stability"),
         (["device=cuda:0,cuda:1"], "device=cuda:0,cuda:1: gpus=2 is for several GPUs"),
         (["gpus=64", "device=cpu"], "gpus=64 device=cpu: there are "),
         (["workers=2"], "workers=2 are those of a Ray cluster: give cluster=ray as well"),
-        (["device=cuda:0,cpu"], "several values need -m, which makes one run of each; a list is written [a,b]"),
         (["seed=2", *SMALL], "no such field"),
         (["device=cpu", "teacher=train"], "teacher=train: there is nothing to measure yet; give obs=state"),
     ],

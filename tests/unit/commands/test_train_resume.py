@@ -133,14 +133,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_a_worker_starts(folder
     assert not (run / "seen.json").exists()
 
 
-def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    with FileLock(run / ".lock"):
-        assert main(["resume=latest", "max_iterations=9"]) == 2
-    assert "is being trained by another process" in capsys.readouterr().err
-
-
 def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatch, runs):
     assert main(["num_envs=8", "device=cpu"]) == 0
     (run,) = runs()
@@ -156,15 +148,6 @@ def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatc
     assert main(["resume=latest", "max_iterations=9"]) == 0
     (waits,) = said
     assert "waiting for a worker that outlived its script" in waits
-
-
-def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    (run / ".lock").unlink(missing_ok=True)
-    (run / ".lock").symlink_to(".lock")
-    assert main(["resume=latest", "max_iterations=9"]) == 2
-    assert f"{run.relative_to(folder) / '.lock'} cannot be written" in capsys.readouterr().err
 
 
 def test_an_older_checkpoint_of_a_completed_run_may_go_on(runs, seen, record):

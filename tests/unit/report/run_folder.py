@@ -21,7 +21,7 @@ from isaaclab_pc.run.record import (
     RestartEntry,
     RunRecord,
 )
-from isaaclab_pc.supervise.events import EventLog
+from isaaclab_pc.supervise.events import add_event
 
 MIB = 2**20
 ITERATIONS = 6
@@ -134,11 +134,10 @@ def make_faulty(folder: Path) -> RunRecord:
         note="num_envs=64 instead of 128",
     )
     record.update(guard={"joint_velocity": 119, "reward": 0, "position": 9}, restarts=[entry])
-    events = EventLog(folder)
-    events.add("died", cause="out of memory", detail="killed by the kernel", iteration=4, num_envs=128)
-    events.add("restart", from_iteration=3, lost_iterations=1, note="num_envs=64 instead of 128")
-    events.add("recovered", iteration=4, seconds=31.4)
-    events.add("stopped", signal="SIGTERM", iteration=7)
+    add_event(folder, "died", cause="out of memory", detail="killed by the kernel", iteration=4, num_envs=128)
+    add_event(folder, "restart", from_iteration=3, lost_iterations=1, note="num_envs=64 instead of 128")
+    add_event(folder, "recovered", iteration=4, seconds=31.4)
+    add_event(folder, "stopped", signal="SIGTERM", iteration=7)
     (folder / "dumps").mkdir()
     make_dump().save(folder / "dumps" / "dump_0.npz")
     record.finish("failed", "too many <b>faults</b>")
