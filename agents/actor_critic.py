@@ -36,18 +36,9 @@ class ActorCritic(nn.Module):
     ) -> None:
         """Create the networks; the settings come from :meth:`isaaclab_pc.agents.ppo.PpoSettings.network`.
 
-        Args:
-            shapes: Shape of one observation of each group, without the batch dimension.
-            num_actions: Size of an action, A.
-            actor: Groups that the policy reads.
-            critic: Groups that the critic reads, vectors only.
-            encoder: Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
-            actor_hidden: Hidden layers of the policy, after the encoders.
-            critic_hidden: Hidden layers of the critic.
-            activation: Activation of the hidden layers.
-            init_std: Standard deviation of the actions at the start.
-            aux_coef: Weight of the loss that makes the latent predict the critic's groups; 0 leaves the head out.
-            memory_dim: Input size of the policy's perceptron, where a subclass puts a memory before it.
+        ``shapes`` are those of one observation of each group, without the batch dimension, and ``num_actions`` is A.
+        The critic reads vectors alone. ``memory_dim`` is the input size of the policy's perceptron, where a subclass
+        puts a memory before it.
         """
         super().__init__()
         self.actor_groups = list(actor)
@@ -71,18 +62,14 @@ class ActorCritic(nn.Module):
         self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """Return the parameters of the actor, encoders included, and the critic's: gradients are clipped apart."""
+        """Return the parameters of the actor, encoders included, and the critic's."""
         critic = list(self.critic.parameters())
         critic_ids = {id(parameter) for parameter in critic}
         actor = [parameter for parameter in self.parameters() if id(parameter) not in critic_ids]
         return actor, critic
 
     def forward(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the distribution of the actions and the value of observation groups by name.
-
-        Returns:
-            Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1).
-        """
+        """Return mean (B, A) and logarithm of the standard deviation (B, A) of the actions, and the value (B, 1)."""
         return *self.distribution(self.latent(obs)), self.value(obs)
 
     def latent(self, obs: Mapping[str, Tensor]) -> Tensor:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Encoders in chunks: whatever the minibatch, the activations of few samples are held at once. Torch only."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["ChunkedEncoder", "evaluate_again", "most_at_once", "split_batch"]
+__all__ = ["ChunkedEncoder", "most_at_once", "split_batch"]
 
 _MOST_ROWS = 1 << 20
 """Rows per chunk of activations where no chunk is given: 128 MiB for each 32 features."""
@@ -31,13 +30,6 @@ def split_batch(batch: Tensor, rows: int, chunk: int | None) -> tuple[Tensor, ..
     return batch.split(at_once)
 
 
-def evaluate_again(function: Callable[..., Tensor], *args: Any) -> Tensor:
-    """Evaluate a function, but keep only its arguments: the backward pass evaluates it again."""
-    result = checkpoint(function, *args, use_reentrant=False, preserve_rng_state=False)
-    assert isinstance(result, Tensor)
-    return result
-
-
 class ChunkedEncoder(nn.Module):
     """Runs an encoder in chunks, so that a larger batch holds no more activations; values and gradients stay the same.
 
@@ -45,21 +37,17 @@ class ChunkedEncoder(nn.Module):
     part again. It takes about a third longer then.
     """
 
-    def __init__(
-        self, net: nn.Module, rows: Callable[[Tensor], int], latent_dim: int, chunk: int | None = None
-    ) -> None:
+    def __init__(self, net: Any, chunk: int | None = None) -> None:
         """Wrap an encoder.
 
         Args:
-            net: Maps samples (B, ...) to latents (B, L), each by itself.
-            rows: Tells how many rows of activations a sample of a batch makes.
-            latent_dim: Size of the latent, L.
+            net: Maps samples (B, ...) to latents (B, L), each by itself. Its ``rows(batch)`` are the rows of
+                activations that a sample makes, its ``latent_dim`` is L.
             chunk: Samples per chunk of activations; None: as many as make 2^20 rows.
         """
         super().__init__()
         self.net = net
-        self.rows = rows
-        self.latent_dim = latent_dim
+        self.latent_dim: int = net.latent_dim
         self.chunk = chunk
 
     def dense(self) -> nn.Module:
@@ -68,12 +56,12 @@ class ChunkedEncoder(nn.Module):
 
     def at_once(self, batch: Tensor) -> int:
         """Return how many samples of a batch (B, ...) have their activations held at once."""
-        return most_at_once(self.rows(batch), self.chunk)
+        return most_at_once(self.net.rows(batch), self.chunk)
 
     def forward(self, batch: Tensor) -> Tensor:
         """Encode samples (B, ...) of any float dtype to latents (B, L)."""
-        rows = self.rows(batch)
-        parts = split_batch(batch, rows, self.chunk)
-        if torch.is_grad_enabled() and batch.shape[0] > self.at_once(batch):
-            return torch.cat([evaluate_again(self.net, part) for part in parts])
-        return torch.cat([self.net(part) for part in parts])
+        parts = split_batch(batch, self.net.rows(batch), self.chunk)
+        if not torch.is_grad_enabled() or batch.shape[0] <= self.at_once(batch):
+            return torch.cat([self.net(part) for part in parts])
+        again: list[Any] = [checkpoint(self.net, part, use_reentrant=False, preserve_rng_state=False) for part in parts]
+        return torch.cat(again)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hyperparameters of distillation, and of PPO that goes on from a distilled policy. Loads no torch."""
+"""The hyperparameters of distillation, and of PPO that starts from a distilled policy. Loads no torch."""
 
 from dataclasses import dataclass, field, replace
 
@@ -36,8 +36,8 @@ class ImitationCfg:
     """Samples that are held; the oldest go first."""
 
     refill_samples: int = 40_960
-    """Samples that all ranks collect after a resume, which starts with an empty replay, before the student goes on
-    learning."""
+    """Samples that all ranks collect after a resume, which starts with an empty replay, before the student learns
+    again."""
 
     expert_share_samples: int = 100_000
     """Samples until the teacher acts least; its share falls from 1 in a line."""
@@ -129,11 +129,9 @@ def distill_sizes(settings: DistillSettings) -> dict[str, DistillSettings]:
 
 
 def fine_tuning(rewards: PpoSettings, student: DistillSettings) -> PpoSettings:
-    """Return the hyperparameters of PPO that goes on from a distilled policy, in small steps and with little noise.
+    """Return the hyperparameters of PPO that starts from a distilled policy, in small steps and with little noise.
 
-    Args:
-        rewards: Those of PPO from nothing, for rewards, samples and the critic.
-        student: Those that the policy was distilled with, for its network.
+    ``rewards`` give rewards, samples and the critic, and ``student``, which the policy was distilled with, its network.
     """
     return replace(
         rewards,

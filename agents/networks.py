@@ -11,19 +11,20 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.observation_groups import split_history
-from isaaclab_pc.agents.point_encoders import make_point_encoder
-from isaaclab_pc.agents.pointnet import PointNet
+from isaaclab_pc.agents.point_encoders import PointNet, make_point_encoder
 from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.agents.precision import autocast, in_dtype_of_autocast
 from isaaclab_pc.tensors.distributed import average, world_size
 
 __all__ = [
-    "DepthEncoder",
-    "FrameEncoder",
     "ObservationEncoder",
     "RunningNorm",
+    "State",
     "StatePredictor",
+    "forget",
+    "initial_state",
     "make_mlp",
+    "run_rnn",
 ]
 
 _DEPTH_FREQUENCIES = (1.0, 4.0, 16.0)
@@ -34,11 +35,7 @@ _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU
 def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activation: str = "elu") -> nn.Sequential:
     """Build a perceptron, (..., in_features) to (..., out_features), with a linear last layer.
 
-    Args:
-        in_features: Size of the input.
-        hidden: Sizes of the hidden layers.
-        out_features: Size of the output.
-        activation: Activation after each hidden layer: elu, relu, tanh or silu.
+    ``activation``, after each hidden layer, is elu, relu, tanh or silu.
     """
     sizes = [in_features, *hidden]
     layers: list[nn.Module] = []
@@ -52,24 +49,22 @@ class DepthEncoder(nn.Module):
     """Small convolutional encoder of depth images.
 
     A cube on a table is a few centimetres in a metre of depth, which a convolution of bare depth takes long to see. So
-    it gets sines and cosines of the depth, too, as :class:`~isaaclab_pc.agents.pointnet.PointEmbedding` does of points.
+    sines and cosines of the depth join it, as those of positions in
+    :class:`~isaaclab_pc.agents.point_encoders.PointEmbedding`.
     """
 
     angular_frequencies: Tensor
 
     def __init__(self, height: int, width: int, channels: Sequence[int], latent_dim: int) -> None:
-        """Create the layers.
+        """Create the layers for images of at least 16 rows and columns.
 
-        Args:
-            height: Rows of the image, at least 16.
-            width: Columns of the image, at least 16.
-            channels: Output channels of the convolutions; each halves the resolution, the first one quarters it.
-            latent_dim: Size of the latent, L.
+        Each of the ``channels`` is a convolution that halves the resolution; the first one quarters it.
         """
         super().__init__()
         angular = 2.0 * math.pi * torch.tensor(_DEPTH_FREQUENCIES).view(-1, 1, 1)
         self.register_buffer("angular_frequencies", angular, persistent=False)
 
+        self.latent_dim = latent_dim
         layers: list[nn.Module] = []
         size_in = 1 + 2 * len(_DEPTH_FREQUENCIES)
         for index, size_out in enumerate(channels):
@@ -100,25 +95,23 @@ class DepthEncoder(nn.Module):
 class FrameEncoder(nn.Module):
     """Encodes several frames of clouds or images with one encoder, as 3D Diffusion Policy does (Ze et al. 2024).
 
-    The latents stand side by side, the oldest frame first: their place tells the time. In one cloud of all frames, only
-    one of them could set each feature of the maximum.
+    The latents stand side by side, the oldest frame first. In one cloud of all frames, only one of them could set each
+    feature of the maximum.
     """
 
-    def __init__(self, encoder: nn.Module, frames: int) -> None:
+    def __init__(self, encoder: Any, frames: int) -> None:
         """Wrap an encoder of frames (B, ...) to latents (B, L), for T frames in each observation."""
         super().__init__()
         self.encoder = encoder
         self.frames = frames
 
     def dense(self) -> nn.Module:
-        """Return the encoder of what TorchScript and ONNX can express."""
-        encoder: Any = self.encoder
-        return FrameEncoder(encoder.dense(), self.frames)
+        """Return the encoder in a form that TorchScript and ONNX can express."""
+        return FrameEncoder(self.encoder.dense(), self.frames)
 
     def at_once(self, batch: Tensor) -> int:
         """Return how many samples of a batch (B, T, ...) have their activations held at once."""
-        encoder: Any = self.encoder
-        return max(1, encoder.at_once(batch.flatten(0, 1)) // self.frames)
+        return max(1, self.encoder.at_once(batch.flatten(0, 1)) // self.frames)
 
     def forward(self, batch: Tensor) -> Tensor:
         """Encode samples (B, T, ...) of any float dtype to latents (B, T * L)."""
@@ -139,8 +132,7 @@ class ObservationEncoder(nn.Module):
             settings: Sizes and precision.
 
         Raises:
-            ValueError: A group is neither a vector nor what this class names, or there is no such kind of encoder or no
-                such precision.
+            ValueError: There is no encoder for a group's shape, or no such kind of encoder or precision.
         """
         super().__init__()
         if settings.precision not in ("float32", "bf16"):
@@ -170,16 +162,12 @@ class ObservationEncoder(nn.Module):
         return min(counts, default=0)
 
     def forward(self, obs: Mapping[str, Tensor]) -> list[Tensor]:
-        """Encode every group, by name; those without an encoder are ignored.
-
-        Returns:
-            The latents, each of shape (B, L), float32, in the order of :attr:`groups`.
-        """
-        return [self._encode(encoder, obs[name]) for name, encoder in self.encoders.items()]
-
-    def _encode(self, encoder: nn.Module, batch: Tensor) -> Tensor:
-        with autocast(batch.device.type, self.precision):
-            return encoder(batch).float()
+        """Encode each of :attr:`groups` to latents (B, L), float32, in their order; further groups are ignored."""
+        latents = []
+        for name, encoder in self.encoders.items():
+            with autocast(obs[name].device.type, self.precision):
+                latents.append(encoder(obs[name]).float())
+        return latents
 
 
 def _frame_encoder(group: str, shape: Sequence[int], settings: EncoderSettings) -> PointNet | ChunkedEncoder:
@@ -196,7 +184,7 @@ def _frame_encoder(group: str, shape: Sequence[int], settings: EncoderSettings) 
         )
     if len(shape) == 3 and shape[0] == 1:
         images = DepthEncoder(shape[1], shape[2], settings.depth_channels, settings.depth_latent)
-        return ChunkedEncoder(images, images.rows, settings.depth_latent, chunk)
+        return ChunkedEncoder(images, chunk)
     raise ValueError(
         f"observation group '{group}' has frames of shape {tuple(shape)}: there are encoders for points (K, C) and "
         "depth images (1, H, W), one or several, only"
@@ -206,8 +194,8 @@ def _frame_encoder(group: str, shape: Sequence[int], settings: EncoderSettings) 
 class RunningNorm(nn.Module):
     """Whitens vectors with the mean and standard deviation of all samples so far.
 
-    Samples that are added count only once :meth:`apply_samples` is called, at the start of a rollout: within an update,
-    the normalization must stay that of the policy that acted.
+    Added samples count once :meth:`apply_samples` is called, at the start of a rollout: within an update, the
+    normalization must stay that of the policy that acted.
     """
 
     mean: Tensor
@@ -236,10 +224,9 @@ class RunningNorm(nn.Module):
 
     @torch.no_grad()
     def add_samples(self, x: Tensor) -> None:
-        """Add samples to the statistics, with the parallel update of mean and variance by Chan et al. (1979).
+        """Add vectors (B, S) to the statistics, with the parallel update of mean and variance by Chan et al. (1979).
 
-        Args:
-            x: Vectors, shape (B, S). Of several processes that train together, each adds as many of its own.
+        Of several processes that train together, each adds as many of its own.
         """
         own_mean = x.mean(dim=0)
         mean = average(own_mean)
@@ -274,20 +261,14 @@ class _AttachLoss(torch.autograd.Function):
 class StatePredictor(nn.Module):
     """Auxiliary loss: the latent must predict the privileged state, which the simulator knows and the camera only sees.
 
-    The loss joins the backward pass of whatever the latent is used for, so no learning library needs to know about it.
+    The loss joins the backward pass of the latent, so no learning library needs to know about it.
     """
 
     scale_loss: Callable[[Tensor], Tensor]
     """Scales the loss under mixed precision; a runner sets it."""
 
     def __init__(self, latent_dim: int, state_dim: int, coef: float) -> None:
-        """Create the head.
-
-        Args:
-            latent_dim: Size of the latent, L.
-            state_dim: Size of the privileged state, S.
-            coef: Weight of the mean squared error of the whitened state.
-        """
+        """Create the head; ``coef`` is the weight of the mean squared error of the whitened state (B, S)."""
         super().__init__()
         self.head = nn.Linear(latent_dim, state_dim)
         self.norm = RunningNorm(state_dim)
@@ -303,3 +284,28 @@ class StatePredictor(nn.Module):
 
 def _unscaled(loss: Tensor) -> Tensor:
     return loss
+
+
+State = tuple[Tensor, ...]
+"""The hidden state and, of an LSTM, the cell state, each (M, B, H) with M layers."""
+
+
+def initial_state(rnn: nn.RNNBase, batch: int) -> State:
+    """Return the memory of a GRU or an LSTM before the first step of an episode, zeros, for B environments."""
+    count = 2 if isinstance(rnn, nn.LSTM) else 1
+    device = next(rnn.parameters()).device
+    return tuple(torch.zeros(rnn.num_layers, batch, rnn.hidden_size, device=device) for _ in range(count))
+
+
+def forget(state: State | None, dones: Tensor | None) -> State | None:
+    """Return a memory that holds nothing of environments (B,), bool; None, which stands for the first one: of all."""
+    if state is None or dones is None:
+        return None
+    return tuple(torch.where(dones[:, None], 0.0, part) for part in state)
+
+
+def run_rnn(rnn: nn.RNNBase, seen: Tensor, state: State) -> tuple[Tensor, State]:
+    """Pass sequences (T, B, D) through a memory; return its output, (T, B, H), and the memory after the last step."""
+    before: Any = state if isinstance(rnn, nn.LSTM) else state[0]
+    remembered, after = rnn(seen, before)
+    return remembered, after if isinstance(after, tuple) else (after,)

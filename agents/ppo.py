@@ -27,7 +27,7 @@ class EncoderSettings:
 
     point_frequencies: tuple[float, ...] = ()
     """Spatial frequencies of the sines and cosines that each coordinate gets besides [1/m]: see
-    :class:`~isaaclab_pc.agents.pointnet.PointEmbedding`."""
+    :class:`~isaaclab_pc.agents.point_encoders.PointEmbedding`."""
 
     depth_channels: tuple[int, ...] = (16, 32, 32)
     """Output channels of the depth encoder's convolutions."""
@@ -36,8 +36,8 @@ class EncoderSettings:
     """Size of the depth encoder's latent."""
 
     chunk: int | Literal["auto"] = "auto"
-    """Clouds or images whose activations are held at once, whatever the minibatch; where more need a gradient, the
-    backward pass computes them again. auto: as many as make 2^20 rows of activations; ``pointnet`` on a GPU 2^23."""
+    """Most clouds or images to hold the activations of at once; of a larger minibatch, the backward pass computes them
+    again. auto: as many as make 2^20 rows of activations; ``pointnet`` on a GPU 2^23."""
 
     precision: Literal["float32", "bf16"] = "float32"
     """Precision that the encoders compute in. bf16: autocast to bfloat16, which halves their activations; weights,

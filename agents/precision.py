@@ -12,11 +12,9 @@ __all__ = ["Float32Linear", "autocast", "in_dtype_of_autocast", "same_autocast"]
 
 
 def autocast(device_type: str, precision: str) -> AbstractContextManager[Any]:
-    """Return the context that an encoder computes in.
+    """Return the context of an encoder with ``precision`` float32 or bf16; ``meta`` knows no autocast.
 
-    Args:
-        device_type: ``cpu`` or ``cuda``; ``meta`` knows no autocast.
-        precision: ``float32`` or ``bf16``. With ``float32`` an autocast around it, of a learning library, ends here.
+    With float32, the autocast of a learning library around it ends here.
     """
     if device_type == "meta":
         return nullcontext()
@@ -24,7 +22,7 @@ def autocast(device_type: str, precision: str) -> AbstractContextManager[Any]:
 
 
 def same_autocast(device_type: str) -> AbstractContextManager[Any]:
-    """Return a context that computes as it is computed now: a backward pass runs outside of the forward pass's."""
+    """Return a context with the autocast of now: a backward pass runs outside of the forward pass's."""
     if device_type == "meta":
         return nullcontext()
     enabled = torch.is_autocast_enabled(device_type)
@@ -32,9 +30,9 @@ def same_autocast(device_type: str) -> AbstractContextManager[Any]:
 
 
 class Float32Linear(nn.Linear):
-    """A linear layer that reads positions: bfloat16 would round them to millimetres.
+    """A linear layer of positions, which bfloat16 would round to millimetres: under autocast it computes in float32.
 
-    Under autocast it still computes in float32; its result is in autocast's dtype.
+    Its result is in autocast's dtype.
     """
 
     def forward(self, input: Tensor) -> Tensor:

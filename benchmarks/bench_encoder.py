@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from isaaclab_pc.agents.networks import make_mlp
-from isaaclab_pc.agents.pointnet import PointNet
+from isaaclab_pc.agents.point_encoders import PointNet
 
 LAYERS = ((32, 64), (64, 64), (32, 64, 64), (64, 128), (64, 128, 256))
 BATCH = 1024

@@ -10,14 +10,7 @@ from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.learners.common.checkpoint_file import NonFiniteError, check_header, check_intact, read_header
-from isaaclab_pc.learners.common.interface import (
-    Adapter,
-    Decision,
-    LearnerOptions,
-    OnIteration,
-    Runner,
-    TeacherPolicy,
-)
+from isaaclab_pc.learners.common.interface import Adapter, Decision, LearnerOptions, OnIteration, Runner, TeacherPolicy
 from isaaclab_pc.utils.packages import is_installed, wrong_versions
 
 __all__ = [
@@ -41,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Library:
-    """A learning library, as far as one can know it without loading it."""
+    """A learning library that need not be loaded."""
 
     module: str
     """Its import name."""
@@ -60,10 +53,7 @@ RUNNERS: Mapping[str, Library] = {
 
 
 def require_library(name: str) -> None:
-    """Refuse a learning library that does not exist, or is not installed in a version that fits, without loading it.
-
-    Args:
-        name: The value of ``runner``.
+    """Refuse a learning library that is unknown, or is not installed in a version that fits, without loading it.
 
     Raises:
         ConfigError: The message names the near ones, or says what to install.
@@ -91,14 +81,12 @@ def load_adapter(name: str) -> Adapter:
 
 
 def agent_key(runner: str, agent: str, algorithm: str = "ppo") -> str:
-    """Return the key under which ``gym.register`` holds a task's configuration for a learning library.
-
-    Isaac Lab's own command line uses the same keys.
+    """Return the key of a task's configuration in ``gym.register``; Isaac Lab's own command line uses the same ones.
 
     Args:
         runner: One of :data:`RUNNERS`.
         agent: The value of ``agent``: ``default``, or another size such as ``large``.
-        algorithm: ``ppo``, ``distill``, or ``finetune`` for PPO that goes on from a distilled policy.
+        algorithm: ``ppo``, ``distill``, or ``finetune`` for PPO that starts from a distilled policy.
     """
     size = [] if agent == "default" else [agent]
     learning = [] if algorithm == "ppo" else [algorithm]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from isaaclab_pc.learners.common.checkpoint_file import rng_state, set_rng_state
-from isaaclab_pc.learners.common.shared import training_set_aside
+from isaaclab_pc.learners.common.interface import training_set_aside
 from isaaclab_pc.run.evaluation import Breakdown, Evaluation, Success, Third
 from isaaclab_pc.viewer.film_recorder import FilmRecorder
 

@@ -4,8 +4,6 @@
 import math
 from dataclasses import dataclass
 
-from isaaclab_pc.errors import ConfigError
-
 __all__ = ["BatchPlan", "most_envs", "plan_batch"]
 
 HORIZON = (8, 128)
@@ -33,41 +31,20 @@ class BatchPlan:
         return self.num_minibatches * self.minibatch_size
 
 
-def plan_batch(
-    num_envs: int,
-    samples_per_update: int,
-    minibatch_size: int,
-    horizon: tuple[int, int] = HORIZON,
-    *,
-    whole_envs: bool = False,
-) -> BatchPlan:
-    """Choose horizon and minibatches for a number of environments.
+def plan_batch(num_envs: int, samples_per_update: int, minibatch_size: int, *, whole_envs: bool = False) -> BatchPlan:
+    """Choose horizon and minibatches for a number of environments; every number is at least 1.
 
-    The samples per update come as close to the target as the horizon's bounds allow. Minibatches divide them
-    exactly, because RL-Games refuses a remainder and RSL-RL drops it. Where the closest horizon has no divisor near
-    the wanted minibatch, the samples may move by up to `SAMPLES_SLACK` to find one.
+    The samples per update come as close to the target as :data:`HORIZON` allows. Minibatches divide them exactly,
+    because RL-Games refuses a remainder and RSL-RL drops it. Where the closest horizon has no divisor near the wanted
+    minibatch, the samples may move by up to `SAMPLES_SLACK` to find one.
 
     Args:
-        num_envs: Environments, at least 1.
+        num_envs: Environments.
         samples_per_update: Samples the agent config wants per update.
         minibatch_size: Samples the agent config wants per minibatch.
-        horizon: Fewest and most steps per update.
         whole_envs: Whether a minibatch takes all steps of its environments, as a recurrent policy needs them.
-
-    Raises:
-        ConfigError: A number is below 1, or the horizon's bounds are the wrong way round.
     """
-    fewest, most = horizon
-    for name, value in (
-        ("num_envs", num_envs),
-        ("samples per update", samples_per_update),
-        ("minibatch size", minibatch_size),
-        ("the shortest horizon", fewest),
-    ):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; it must be at least 1")
-    if fewest > most:
-        raise ConfigError(f"horizon bounds {fewest}..{most}: the first must not be larger")
+    fewest, most = HORIZON
 
     def distance(steps: int) -> int:
         return abs(num_envs * steps - samples_per_update)

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Interface of a learning library: an :class:`Adapter` that makes a :class:`Runner`.
+"""Interface of a learning library: an :class:`Adapter` that makes a :class:`Runner`. Loads no torch."""
 
-Loads no torch.
-"""
-
+import contextlib
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from isaaclab_pc.agents.observation_groups import split_history
+from isaaclab_pc.learners.common.checkpoint_file import (
+    check_header,
+    check_weights,
+    load_checkpoint,
+    read_header,
+    restoring,
+    rng_state,
+    save_checkpoint,
+    set_rng_state,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -18,16 +29,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapter",
+    "AfterIteration",
     "Decision",
     "LearnerOptions",
     "OnIteration",
     "Runner",
     "TeacherPolicy",
+    "checkpoint_identity",
+    "training_set_aside",
 ]
 
 
 class Decision(Enum):
-    """Whether to go on after an iteration."""
+    """Whether a training continues after an iteration."""
 
     CONTINUE = "continue"
     STOP = "stop"
@@ -38,6 +52,9 @@ OnIteration = Callable[[int, Mapping[str, float]], Decision]
 
 Training is between two iterations then: the callback may call ``Runner.save``.
 """
+
+AfterIteration = Callable[[Mapping[str, float]], bool]
+"""Takes the metrics of an iteration, and returns whether the training ends with it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,6 @@ class LearnerOptions:
     """Settings of a run that an adapter writes into its library's configuration; None keeps what is configured."""
 
     seed: int
-    """Seed of the run."""
 
     device: str
     """Device of the networks: ``cpu`` or ``cuda:N``."""
@@ -81,114 +97,7 @@ class LearnerOptions:
     """The policy that distillation imitates; None: the task's expert."""
 
     init: Path | None = None
-    """Checkpoint of the policy from which PPO goes on; None: it starts from nothing."""
-
-
-class Runner(ABC):
-    """One learning library at work: its networks, its optimizer and its training loop."""
-
-    completed_iterations: int
-    """Iterations since the start of the run, those before a resume included."""
-
-    @abstractmethod
-    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
-        """Train until the run has ``max_iterations`` iterations or the callback says stop.
-
-        It may be called again once all environments have started new episodes, and goes on with the observations that
-        they have then: in between they may have run others.
-
-        The metrics are:
-
-        - ``mean_reward``: return of the last 100 episodes, NaN before the first one ends,
-        - ``mean_episode_length`` [steps],
-        - ``success_rate``: NaN where the environment logged none,
-        - ``collect_s`` and ``learn_s``: time of the rollout and of the update [s],
-        - ``Perf/env_fps``, ``Perf/inference_fps`` and ``Perf/total_fps``: steps of all environments per second of the
-          environment alone, with the policy's inference, and with the update, too [1/s],
-        - ``Memory/host_bytes``, of this process and all that it started, and on a GPU ``Memory/device_bytes``, of all
-          processes there [bytes],
-        - ``learning_rate``, ``action_std`` and ``loss/*``,
-        - ``Learner/updates``, ``Learner/skipped_updates`` and, with several optimizers, ``Learner/stopped_optimizers``:
-          see :func:`~isaaclab_pc.learners.common.tripwire.end_iteration`,
-        - whatever the environment logged, under its own names.
-
-        Args:
-            max_iterations: Iterations of the whole run, those before a resume included.
-            on_iteration: Called after each iteration.
-        """
-
-    @abstractmethod
-    def start_new_episodes(self) -> None:
-        """Let all environments start the episodes that the training would have come to next.
-
-        Those that are running are cut short, and do not count where the environment can leave them out of its metrics.
-        """
-
-    @abstractmethod
-    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint atomically: networks, optimizer, random generators, counters and the iteration.
-
-        Args:
-            path: Path of the file.
-            extra: What the header should say about the run, such as the task's id; JSON values.
-
-        Raises:
-            NonFiniteError: Weights, optimizer or normalizers are not finite; nothing was written.
-        """
-
-    @abstractmethod
-    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore weights, optimizer, normalizers, learning rate, random generators and counters.
-
-        Args:
-            path: A checkpoint that :meth:`save` wrote.
-            expected: Values that the header must have, besides the runner, the observations and the actions.
-
-        Returns:
-            The checkpoint's header, with the ``extra`` that it was saved with.
-
-        Raises:
-            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
-        """
-
-    @abstractmethod
-    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore the networks that act, and nothing that only training needs. Clouds may have any number of points.
-
-        Args:
-            path: A checkpoint that :meth:`save` wrote, or one without optimizer and random generators.
-            expected: As for :meth:`load`.
-
-        Raises:
-            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
-        """
-
-    @abstractmethod
-    def policy(self) -> "nn.Module":
-        """Return the deterministic policy as a module, on the networks that train.
-
-        Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, and
-        returns actions, shape (N, A): normalization, and whatever the library or its wrapper of the environment does
-        to observations and to the actions of a deterministic policy, are inside. It takes any N and changes nothing,
-        buffers included, with two exceptions. A policy with a memory changes that; this package's keep
-        :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState` besides. One of skrl's own draws from
-        torch's generator, though it acts without what it drew.
-
-        Where gradients are off, it may do what TorchScript and ONNX cannot express: a submodule with a method
-        ``dense()`` is replaced by what that returns before the policy is exported.
-        """
-
-    @abstractmethod
-    def act(self, obs: "Mapping[str, Tensor]") -> "Tensor":
-        """Compute the actions of :meth:`policy`, shape (N, A), without gradients, of observation groups by name."""
-
-    @abstractmethod
-    def holders(self) -> Mapping[str, Any]:
-        """Return the objects that hold the library's tensors, by what the memory is for.
-
-        The keys are ``network weights``, ``optimizer`` and ``rollout storage`` or, of samples that are kept over
-        iterations, ``replay``. :func:`isaaclab_pc.tensors.tensor_bytes.tensor_bytes` measures an object.
-        """
+    """Checkpoint of the policy that PPO fine-tunes; None: PPO starts from nothing."""
 
 
 class Adapter(ABC):
@@ -225,7 +134,7 @@ class Adapter(ABC):
         return 0
 
     @abstractmethod
-    def make(self, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> Runner:
+    def make(self, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> "Runner":
         """Build a runner around an environment, its networks freshly initialized.
 
         Args:
@@ -234,3 +143,227 @@ class Adapter(ABC):
             run_dir: Folder of the library's logs.
             device: Device of the networks.
         """
+
+
+class Runner(ABC):
+    """Trains, acts, and writes and reads checkpoints; a subclass for each library does what is the library's own."""
+
+    _env: Any
+    """A vectorized Isaac Lab environment, or a library's wrapper around one."""
+
+    _policy: "nn.Module"
+    """The deterministic policy."""
+
+    _memory: Any = None
+    """The part of the policy that remembers, with ``reset(dones)``; None: it has no memory."""
+
+    _identity: dict[str, Any]
+    """Result of :func:`checkpoint_identity`."""
+
+    def __init__(self, run_dir: Path, device: str) -> None:
+        """Start before the first iteration."""
+        self.completed_iterations = 0
+        """Iterations since the start of the run, those before a resume included."""
+        self._run_dir = run_dir
+        self._device = device
+
+    @abstractmethod
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
+        """Run at least one iteration, and call back after each until the callback returns True."""
+
+    @abstractmethod
+    def _library_state(self) -> dict[str, Any]:
+        """Return the state to resume from; the entry ``algorithm`` holds the state dicts of the networks."""
+
+    @abstractmethod
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        """Restore a result of :meth:`_library_state`; :attr:`completed_iterations` are restored already."""
+
+    @abstractmethod
+    def _acting_modules(self) -> "Mapping[str, nn.Module]":
+        """Return the modules that act, by their names in ``algorithm``."""
+
+    def _networks(self) -> "Mapping[str, Mapping[str, Tensor]]":
+        """Return the state dicts of all networks, by their names in ``algorithm``."""
+        return {name: module.state_dict() for name, module in self._acting_modules().items()}
+
+    @abstractmethod
+    def holders(self) -> Mapping[str, Any]:
+        """Return the objects that hold the library's tensors, by the use of that memory.
+
+        The keys are ``network weights``, ``optimizer`` and ``rollout storage`` or, of samples that are kept over
+        iterations, ``replay``. :func:`isaaclab_pc.tensors.tensor_bytes.tensor_bytes` measures an object.
+        """
+
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        """Train until the run has ``max_iterations`` iterations, those before a resume included, or is told to stop.
+
+        It may be called again once all environments have started new episodes: others may have run in between.
+
+        The metrics are those of :func:`~isaaclab_pc.learners.common.iteration_metrics.iteration_metrics`, and
+        ``Learner/updates``, ``Learner/skipped_updates`` and, with several optimizers, ``Learner/stopped_optimizers``
+        of :func:`~isaaclab_pc.learners.common.tripwire.end_iteration`.
+        """
+
+        def after_iteration(metrics: Mapping[str, float]) -> bool:
+            self.completed_iterations += 1
+            decision = on_iteration(self.completed_iterations, metrics)
+            return decision is Decision.STOP or self.completed_iterations >= max_iterations
+
+        if self.completed_iterations < max_iterations:
+            self._train(max_iterations, after_iteration)
+
+    def start_new_episodes(self) -> None:
+        """Let all environments start the episodes that the training would have come to next.
+
+        Running episodes are cut short, and do not count where the environment can leave them out of its metrics.
+        """
+        with training_set_aside(self._env):
+            pass
+
+    def policy(self) -> "nn.Module":
+        """Return the deterministic policy as a module, on the networks that train.
+
+        Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, and
+        returns actions, shape (N, A), normalized, scaled and clipped as in training. It takes any N and changes
+        nothing, buffers included, with two exceptions. A policy with a memory changes that; this package's keep
+        :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState` besides. One of skrl's own draws from
+        torch's generator, though it acts without the draw.
+
+        Where gradients are off, it may do what TorchScript and ONNX cannot express: export replaces a submodule that
+        has a method ``dense()`` by the result of that method.
+        """
+        return self._policy
+
+    def act(self, obs: "Mapping[str, Tensor]") -> "Tensor":
+        """Compute the actions of :meth:`policy`, shape (N, A), without gradients, from observation groups by name."""
+        import torch
+
+        with torch.no_grad():
+            if self._memory is not None:
+                # An episode that a bad observation ended is reset before the next physics step only.
+                base = _unwrapped(self._env)
+                began = (base.episode_length_buf == 0) | base.reset_buf
+                self._memory.reset(None if began.all() else began)
+            return self.policy()({name: value.to(self._device) for name, value in obs.items()})
+
+    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
+        """Write a checkpoint atomically: networks, optimizer, random generators, counters and the iteration.
+
+        Args:
+            path: Path of the file.
+            extra: Further entries of the header, such as the task's id; JSON values.
+
+        Raises:
+            NonFiniteError: Weights, optimizer or normalizers are not finite; nothing was written.
+        """
+        state = {
+            **self._library_state(),
+            "rng": rng_state(self._device),
+            "environment": _training_state(self._env),
+            "iteration": self.completed_iterations,
+        }
+        header = {**extra, **self._identity, "iteration": self.completed_iterations}
+        save_checkpoint(path, state, header)
+
+    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore weights, optimizer, normalizers, learning rate, random generators and counters.
+
+        Args:
+            path: A checkpoint that :meth:`save` wrote.
+            expected: Values that the header must have, besides the runner, the observations and the actions.
+
+        Returns:
+            The checkpoint's header, with the ``extra`` that it was saved with.
+
+        Raises:
+            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
+        """
+        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        state, header = load_checkpoint(path, self._device, (*self._library_state(), "rng", "environment", "iteration"))
+        check_weights(path, self._networks(), state["algorithm"])
+
+        # Everything was checked: from here on, the runner changes.
+        with restoring(path):
+            self.completed_iterations = operator.index(state["iteration"])
+            self._restore_library(state)
+            set_rng_state(state["rng"], self._device)
+            _resume_training(self._env, state["environment"])
+        return header
+
+    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore the networks that act, also from a checkpoint without optimizer; as for :meth:`load`.
+
+        Clouds may have any number of points.
+        """
+        wanted = _without_num_points({**(expected or {}), **self._identity})
+        check_header(_without_num_points(read_header(path)), wanted, path)
+        state, header = load_checkpoint(path, self._device, ("algorithm",))
+
+        modules = self._acting_modules()
+        check_weights(path, {name: module.state_dict() for name, module in modules.items()}, state["algorithm"])
+        for name, module in modules.items():
+            module.load_state_dict(state["algorithm"][name])
+        return header
+
+
+def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_actions: int) -> dict[str, Any]:
+    """Return the part of a checkpoint's header that must be the same when it is loaded, as JSON values.
+
+    ``shapes`` are those of one observation of each group that the networks read, without the batch dimension.
+    """
+    observations = {name: list(shape) for name, shape in sorted(shapes.items())}
+    return {"runner": runner, "observations": observations, "num_actions": num_actions}
+
+
+@contextlib.contextmanager
+def training_set_aside(env: Any) -> Iterator[None]:
+    """Pause a training for other episodes, after which all environments start new ones.
+
+    Episodes of the training are cut short, and do not count where the environment can leave them out of its metrics.
+    ``env`` is a vectorized Isaac Lab environment, or a library's wrapper around one.
+    """
+    base = _unwrapped(env)
+    if hasattr(base, "training_set_aside"):
+        with base.training_set_aside():
+            yield
+    else:
+        yield
+        env.reset()
+    # Isaac Lab keeps the log of the last reset until there is another one.
+    base.extras.pop("log", None)
+
+
+def _unwrapped(env: Any) -> Any:
+    return getattr(env, "unwrapped", env)
+
+
+def _training_state(env: Any) -> dict[str, Any]:
+    """Return the environment's part of a checkpoint: tensors and plain values."""
+    base = _unwrapped(env)
+    if hasattr(base, "training_state"):
+        return base.training_state()
+    # Curricula of Isaac Lab's managers read this.
+    return {"steps": int(getattr(base, "common_step_counter", 0))}
+
+
+def _resume_training(env: Any, state: Mapping[str, Any]) -> None:
+    """Start the episodes that a training would have come to next; the random generators must be restored before."""
+    base = _unwrapped(env)
+    if hasattr(base, "resume_training"):
+        base.resume_training(state)
+    elif hasattr(base, "common_step_counter"):
+        base.common_step_counter = operator.index(state["steps"])
+        base.reset()
+
+
+def _without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a header without the number of points of clouds, of which a frame has two dimensions."""
+    observations = header.get("observations")
+    if not isinstance(observations, Mapping):
+        return dict(header)
+    shapes = {
+        name: [*shape[:-2], "points", shape[-1]] if len(split_history(shape)[1]) == 2 else shape
+        for name, shape in observations.items()
+    }
+    return {**header, "observations": shapes}

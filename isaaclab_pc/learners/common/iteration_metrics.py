@@ -35,7 +35,7 @@ class EpisodeStats:
     """Returns and lengths of the last 100 episodes."""
 
     def __init__(self, num_envs: int, device: str | torch.device) -> None:
-        """Start before the first episode of N environments, with rewards on a device."""
+        """Start before the first episode of N environments."""
         # Row 0 sums the rewards, row 1 the steps.
         self._running = torch.zeros(2, num_envs, device=device)
         self._steps: list[tuple[Tensor, Tensor]] = []
@@ -78,14 +78,14 @@ class IterationLog:
                 self.add(extras[name])
 
     def add(self, entry: Any) -> None:
-        """Keep values by name; they are copied, as the environment may use the same dict again."""
+        """Keep a copy of values by name: the environment may use the same dict again."""
         self._entries.append(dict(entry) if isinstance(entry, Mapping) else {LOG_ENTRIES[0]: entry})
 
     def take_means(self) -> dict[str, float]:
         """Return the mean of each value over the steps that logged a finite one, and start the next iteration.
 
-        A value that was never finite is NaN. What is neither a number nor numbers is left out, with a warning for each
-        name. This waits for each device once.
+        A value that was never finite is NaN. An entry that is no number is left out, with a warning for each name. This
+        waits for each device once.
         """
         logged = []
         for entry in self._entries:
@@ -109,11 +109,11 @@ class IterationLog:
 
 
 def _as_number(value: Any) -> float | Tensor | None:
-    """Return a number, or the mean of an array or a list; that of a tensor as a tensor; None for anything else."""
+    """Return a number, or the mean of an array, list or tensor (as a tensor); None for anything else."""
     # Texts would be read as the numbers that they spell.
     if isinstance(value, (str, bytes, bytearray)):
         return None
-    # Whatever a task logs, and whatever reading it raises, must not end its training.
+    # An odd value, or an error in reading it, must not end the training.
     with contextlib.suppress(Exception):
         if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
             value = torch.cat([torch.as_tensor(item).flatten() for item in value])
@@ -131,7 +131,7 @@ def _as_number(value: Any) -> float | Tensor | None:
 
 
 def read_numbers(values: Sequence[float | Tensor]) -> list[float]:
-    """Return numbers, and the means of tensors, which are read together: the host waits for each device once."""
+    """Return numbers and the means of tensors, which are read together: the host waits for each device once."""
     numbers = [math.nan if isinstance(value, Tensor) else float(value) for value in values]
 
     means: dict[torch.device, dict[int, Tensor]] = {}
@@ -148,9 +148,9 @@ def read_numbers(values: Sequence[float | Tensor]) -> list[float]:
 
 
 class EnvClock(contextlib.ContextDecorator):
-    """Sums up the time that is spent in an environment's steps, around a block or as a function's decorator.
+    """Sums up the time of an environment's steps, as a context manager or decorator; nothing waits for a GPU.
 
-    Nothing waits for a GPU here: work that the policy has queued there counts as the environment's, which waits for it.
+    Work that the policy has queued there counts as the environment's, which waits for it.
     """
 
     def __init__(self) -> None:
@@ -185,18 +185,21 @@ def iteration_metrics(
     of_update: Mapping[str, float],
     device: str | torch.device,
 ) -> dict[str, float]:
-    """Return the metrics of an iteration under the names of :meth:`~isaaclab_pc.learners.Runner.train`.
+    """Return the metrics of an iteration.
 
-    Args:
-        env_log: Means of what environment and tripwire logged.
-        mean_reward: Mean return of the last episodes; NaN before the first one ends.
-        mean_episode_length: Their mean length [steps].
-        env_steps: Steps of all environments in this iteration.
-        env_s: Time of the environment's part of the rollout [s].
-        collect_s: Time of the rollout [s].
-        learn_s: Time of the update [s].
-        of_update: ``learning_rate``, ``action_std`` and ``loss/*``.
-        device: Device of the networks.
+    - ``mean_reward``: return of the last 100 episodes, NaN before the first one ends,
+    - ``mean_episode_length`` [steps],
+    - ``success_rate``: NaN where the environment logged none,
+    - ``collect_s`` and ``learn_s``: time of the rollout and of the update [s],
+    - ``Perf/env_fps``, ``Perf/inference_fps`` and ``Perf/total_fps``: steps of all environments per second of the
+      environment alone, with the policy's inference, and with the update, too [1/s],
+    - ``Memory/host_bytes``, of this process and its children, and on a GPU ``Memory/device_bytes``, of all processes
+      there [bytes],
+    - ``learning_rate``, ``action_std`` and ``loss/*``: ``of_update``,
+    - ``env_log``: the log of environment and tripwire, under its own names.
+
+    ``env_steps`` are those of all environments, ``env_s`` is the environment's part of ``collect_s`` [s], and
+    ``device`` that of the networks.
     """
     return {
         **env_log,
@@ -245,7 +248,7 @@ def write_metrics(writer: Any, metrics: Mapping[str, float], step: int) -> None:
 
 
 def tagged_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return an iteration's metrics under the tags of RSL-RL; those that are not finite are left out."""
+    """Return an iteration's finite metrics under the tags of RSL-RL."""
     tagged = {_TAGS.get(key, key.replace("loss/", "Loss/")): float(value) for key, value in metrics.items()}
     # The success rate is there already, as the environment logs it.
     return {tag: value for tag, value in tagged.items() if "/" in tag and math.isfinite(value)}

@@ -2,39 +2,26 @@
 """Protocols that a policy network may implement, for adapters and workers of every library."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = [
-    "ActsFromState",
-    "HasChunks",
-    "HasClippingGroups",
-    "HasMemory",
-    "HasPolicy",
-    "forget_past_episodes",
-    "scale_own_losses",
-]
-
-
-@runtime_checkable
-class HasClippingGroups(Protocol):
-    """A network that tells actor and critic apart."""
-
-    def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
-        """Return the parameters in groups; the gradient of each is clipped by its own norm."""
-        ...
+__all__ = ["ActsFromState", "HasChunks", "HasPolicy", "scale_own_losses"]
 
 
 @runtime_checkable
 class HasPolicy(Protocol):
-    """Computes the policy alone: no critic, and no update of the normalizers."""
+    """Computes the policy alone, without a critic or an update of the normalizers, and tells actor and critic apart."""
 
     actor_groups: Iterable[str]
     """Observation groups that the policy reads."""
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Return the mean of the actions, shape (B, A), for these groups by name."""
+        ...
+
+    def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
+        """Return the parameters in groups; the gradient of each is clipped by its own norm."""
         ...
 
 
@@ -44,14 +31,6 @@ class HasChunks(Protocol):
 
     def samples_at_once(self) -> int:
         """Return how many samples' activations are held at once; 0 where nothing is encoded."""
-        ...
-
-
-class HasMemory(Protocol):
-    """A policy that acts on what it saw in the episode."""
-
-    def reset(self, dones: Tensor | None = None) -> None:
-        """Forget what was seen in these environments, shape (N,), bool; None: in all."""
         ...
 
 
@@ -72,25 +51,11 @@ class ActsFromState(Protocol):
 
 
 def scale_own_losses(network: nn.Module, scale: Callable[[Tensor], Tensor]) -> None:
-    """Let the losses that parts of a network add by themselves be scaled as the library's, for mixed precision.
+    """Scale the losses that parts of a network add by themselves as the library's, for mixed precision.
 
-    Args:
-        network: The network; such a part has an attribute ``scale_loss``.
-        scale: Scales a loss. A plain function: whoever copies the network would copy the owner of a method with it.
+    Such a part has an attribute ``scale_loss``. ``scale`` is a plain function: a copy of the network would copy the
+    owner of a method with it.
     """
     for module in network.modules():
         if hasattr(module, "scale_loss"):
             module.scale_loss = scale  # type: ignore[assignment]
-
-
-def forget_past_episodes(policy: HasMemory, env: Any) -> None:
-    """Let a policy forget what it saw, where an episode is about to begin.
-
-    Args:
-        policy: The policy.
-        env: Its environment, which counts the steps of its episodes, or a library's wrapper around it.
-    """
-    # An episode that a bad observation ended is reset before the next physics step only.
-    base = getattr(env, "unwrapped", env)
-    began = (base.episode_length_buf == 0) | base.reset_buf
-    policy.reset(None if began.all() else began)

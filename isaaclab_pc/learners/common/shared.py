@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
-from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups
+from isaaclab_pc.learners.common.policy_protocols import HasPolicy
 from isaaclab_pc.tensors.distributed import world_rank
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "no_output",
     "random_first_lengths",
     "tensor_cores",
-    "training_set_aside",
 ]
 
 USUAL_NUM_ENVS = 4096
@@ -52,33 +51,9 @@ def log_writer(run_dir: Path) -> Iterator[SummaryWriter | SilentWriter]:
 
 
 def random_first_lengths(env: Any) -> None:
-    """Let the first episodes of the environments end at different times.
-
-    Args:
-        env: A vectorized Isaac Lab environment, or a library's wrapper around one.
-    """
+    """Make the first episodes of an environment, or of a library's wrapper around it, end at different times."""
     base = getattr(env, "unwrapped", env)
     base.episode_length_buf = torch.randint_like(base.episode_length_buf, high=int(base.max_episode_length))
-
-
-@contextlib.contextmanager
-def training_set_aside(env: Any) -> Iterator[None]:
-    """Let a training pause for other episodes, at the end of which all environments start new ones.
-
-    Episodes of the training are cut short, and do not count where the environment can leave them out of its metrics.
-
-    Args:
-        env: As for :func:`random_first_lengths`.
-    """
-    base = getattr(env, "unwrapped", env)
-    if hasattr(base, "training_set_aside"):
-        with base.training_set_aside():
-            yield
-    else:
-        yield
-        env.reset()
-    # Isaac Lab keeps what the last reset logged until there is another one.
-    base.extras.pop("log", None)
 
 
 def clip_gradients(network: Any, parameters: Iterable[nn.Parameter], max_norm: float) -> None:
@@ -86,17 +61,16 @@ def clip_gradients(network: Any, parameters: Iterable[nn.Parameter], max_norm: f
 
     The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
     """
-    groups = network.clipping_groups() if isinstance(network, HasClippingGroups) else [parameters]
+    groups = network.clipping_groups() if isinstance(network, HasPolicy) else [parameters]
     for group in groups:
         nn.utils.clip_grad_norm_(group, max_norm)
 
 
 @contextlib.contextmanager
 def tensor_cores(*, allowed: bool = True) -> Iterator[None]:
-    """Let a GPU's matrix products be rounded to TF32, for its tensor cores: around a learner's networks only.
+    """Let a GPU round matrix products to TF32, for its tensor cores: around a learner's networks only.
 
-    Args:
-        allowed: False: around an environment that a library steps within a rollout.
+    ``allowed=False`` belongs around an environment that a library steps within a rollout.
     """
     matmul = torch.backends.cuda.matmul
     before = matmul.allow_tf32
@@ -109,6 +83,6 @@ def tensor_cores(*, allowed: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_output() -> Iterator[None]:
-    """Drop what a library prints: progress is shown by whoever asked for the training."""
+    """Drop a library's prints."""
     with open(os.devnull, "w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):
         yield

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isaaclab_pc.agents.networks import State, forget
 from isaaclab_pc.agents.observation_groups import policy_groups
-from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
+from isaaclab_pc.learners.common.interface import Adapter, AfterIteration, LearnerOptions, Runner, checkpoint_identity
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState, HasPolicy
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output
 from isaaclab_pc.utils.packages import is_installed
@@ -53,10 +53,9 @@ class RlGamesAdapter(Adapter):
             samples = config["samples_per_update"]
             return samples, max(1, samples // config["num_minibatches"])
 
-        # Tasks of other packages say no samples_per_update: keep what they learn from with their usual environments.
-        samples = config["horizon_length"] * USUAL_NUM_ENVS
+        # A task of another package: the samples of its usual environments.
         usual_minibatch = config.get("minibatch_size_per_env", 1) * USUAL_NUM_ENVS
-        return samples, config.get("minibatch_size", usual_minibatch)
+        return config["horizon_length"] * USUAL_NUM_ENVS, config.get("minibatch_size", usual_minibatch)
 
     @override
     def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
@@ -64,9 +63,7 @@ class RlGamesAdapter(Adapter):
         config = params["config"]
         network = params["network"]
         params["seed"] = options.seed
-        config["device"] = options.device
-        config["device_name"] = options.device
-        config["name"] = options.experiment
+        config.update(device=options.device, device_name=options.device, name=options.experiment)
 
         # RL-Games' own networks read one vector, whatever its groups.
         if options.obs is not None and "actor" in network:
@@ -92,25 +89,20 @@ class RlGamesAdapter(Adapter):
 
 
 ADAPTER: Adapter = RlGamesAdapter()
-"""The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class RlGamesRunner(BaseRunner):
+class RlGamesRunner(Runner):
     """RL-Games' PPO."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
-        """Build networks and storage; see :meth:`~isaaclab_pc.learners.Adapter.make`.
-
-        Whoever made the configuration has registered its network with RL-Games.
-        """
+        """Build networks and storage; the network must be registered with RL-Games."""
         super().__init__(run_dir, device)
         params = copy.deepcopy(agent_cfg["params"])
         config = params["config"]
-        config["device"] = device
-        config["device_name"] = device
+        config.update(device=device, device_name=device)
         vec_env = env if isinstance(env, IVecEnv) else RlGamesVecEnvWrapper.from_agent_cfg(env, {"params": params})
 
-        # RL-Games makes folders and opens its log at once, but a policy that only plays has nothing to log.
+        # RL-Games makes folders and opens its log at once, also for a policy that only plays.
         with no_output(), tempfile.TemporaryDirectory() as scratch:
             config.update(_library_settings(vec_env, config, scratch))
             self._agent = Agent("run", params)
@@ -122,15 +114,17 @@ class RlGamesRunner(BaseRunner):
         groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
         shapes = {"obs": space.shape} if concatenate else {name: space[name].shape for name in groups}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.actions_num)
-        policy: Any = _make_policy(self._agent, groups, concatenate, params["env"])
-        self._policy = policy
-        self._memory = policy if self._agent.is_rnn else None
+        kind = _Policy
+        if self._agent.is_rnn:
+            of_ours = isinstance(self._agent.model.a2c_network, ActsFromState)
+            kind = _RecurrentPolicy if of_ours else _StockRecurrentPolicy
+        self._policy = kind(self._agent, groups, concatenate, params["env"]).eval()
+        self._memory = self._policy if self._agent.is_rnn else None
 
     @override
     def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
-        self._agent.after_iteration = after_iteration
         with log_writer(self._run_dir) as writer, contextlib.suppress(StopTraining):
-            self._agent.begin(self.completed_iterations, writer)
+            self._agent.begin(self.completed_iterations, writer, after_iteration)
             self._agent.train()
 
     @override
@@ -155,24 +149,12 @@ class RlGamesRunner(BaseRunner):
     @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         self._agent.set_full_state_weights(state["algorithm"])
-        # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
+        # RL-Games saves the optimizer's learning rate, but resumes with the configured one.
         self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
-
-    @override
-    def _networks(self) -> dict[str, Any]:
-        return {"model": self._agent.model.state_dict()}
 
     @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {"model": self._agent.model}
-
-
-def _make_policy(agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> "_Policy":
-    """Return the policy of an agent, of the kind that its network has."""
-    kind = _Policy
-    if agent.is_rnn:
-        kind = _RecurrentPolicy if isinstance(agent.model.a2c_network, ActsFromState) else _StockRecurrentPolicy
-    return kind(agent, groups, concatenate, clipping).eval()
 
 
 class _Policy(nn.Module):
@@ -182,15 +164,7 @@ class _Policy(nn.Module):
     """
 
     def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> None:
-        """Share the agent's model.
-
-        Args:
-            agent: The agent.
-            groups: Observation groups that its network is given.
-            concatenate: Whether it is given them as one vector.
-            clipping: The ``env`` section of the configuration: ``clip_observations`` and ``clip_actions``, the largest
-                absolute values.
-        """
+        """Share the agent's model; ``clipping`` is the configuration's ``env`` section."""
         super().__init__()
         self.model = agent.model
         network = self.model.a2c_network
@@ -225,10 +199,10 @@ class _Policy(nn.Module):
 class _RecurrentPolicy(_Policy):
     """The same with a memory; see :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState`."""
 
-    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+    def initial_state(self, batch: int) -> State:
         return self.model.a2c_network.initial_state(batch)
 
-    def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
         mean, after = self.model.a2c_network.act_from(self._batch(obs), state)
         return self._actions(mean), after
 
@@ -239,7 +213,7 @@ class _RecurrentPolicy(_Policy):
 class _StockRecurrentPolicy(_Policy):
     """The same with a recurrent network of RL-Games' own, which is given its memory and returns it."""
 
-    _state: tuple[Tensor, ...] | None = None
+    _state: State | None = None
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         batch = self._batch(obs)
@@ -254,10 +228,7 @@ class _StockRecurrentPolicy(_Policy):
         return self._actions(mean)
 
     def reset(self, dones: Tensor | None = None) -> None:
-        if dones is None or self._state is None:
-            self._state = None
-        else:
-            self._state = tuple(torch.where(dones[:, None], 0.0, state) for state in self._state)
+        self._state = forget(self._state, dones)
 
 
 def _clipped(values: Tensor, largest: float) -> Tensor:
@@ -268,7 +239,7 @@ def _clipped(values: Tensor, largest: float) -> Tensor:
 
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """Return the settings that RL-Games' own entry point would add, and those that turn off its file writing."""
+    """Return the settings that RL-Games' own entry point would add, and those that turn off its files."""
     return {
         "vec_env": vec_env,
         "env_info": _env_info(vec_env),

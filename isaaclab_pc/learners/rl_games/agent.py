@@ -24,9 +24,9 @@ from rl_games.common.schedulers import AdaptiveScheduler
 from torch import Tensor
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.base_runner import AfterIteration
+from isaaclab_pc.learners.common.interface import AfterIteration
 from isaaclab_pc.learners.common.iteration_metrics import IterationLog, iteration_metrics, read_numbers, write_metrics
-from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups, scale_own_losses
+from isaaclab_pc.learners.common.policy_protocols import HasPolicy, scale_own_losses
 from isaaclab_pc.learners.common.shared import StopTraining, clip_gradients, random_first_lengths, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
@@ -38,7 +38,7 @@ MIN_LEARNING_RATE = 1e-5
 
 
 class LogObserver(AlgoObserver):
-    """Keeps what the environment logs."""
+    """Keeps the environment's log."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -46,7 +46,7 @@ class LogObserver(AlgoObserver):
         self.env_log = IterationLog()
 
     def process_infos(self, infos: Mapping[str, Any], done_indices: Tensor) -> None:
-        """Keep what one step logged; Isaac Lab's wrapper calls it ``episode``."""
+        """Keep the log of a step; Isaac Lab's wrapper calls it ``episode``."""
         self.env_log.add_extras(infos)
 
 
@@ -61,7 +61,7 @@ class ShuffledDataset(PPODataset):
             self._order = torch.randperm(count, device=self.device)
 
     def _get_item(self, idx: int) -> dict[str, Any]:
-        """Return a minibatch; a copy of all samples in their order would take as much memory as a rollout."""
+        """Return a minibatch; shuffled copies of all samples would take as much memory as a rollout."""
         self.last_range = (idx * self.minibatch_size, (idx + 1) * self.minibatch_size)
         rows = self._order[slice(*self.last_range)]
         return {name: _rows_of(value, rows) for name, value in self.values_dict.items() if value is not None}
@@ -89,10 +89,7 @@ def _rows_of(value: Any, rows: Tensor) -> Any:
 
 
 def _by_environment(value: Any) -> Any:
-    """Lay out empty buffers, of shape (T, N, ...), so that all steps of an environment lie together.
-
-    That is the order of the samples in an update, for which RL-Games would else copy the whole rollout.
-    """
+    """Lay out empty buffers, (T, N, ...), so that all steps of an environment lie together, as in an update."""
     if isinstance(value, dict):
         return {name: _by_environment(item) for name, item in value.items()}
     horizon, num_envs, *shape = value.shape
@@ -110,10 +107,8 @@ class PolicySchedule(AdaptiveScheduler):
     def __init__(self, kl_threshold: float, *, of_minibatches: bool) -> None:
         """Start before the first update.
 
-        Args:
-            kl_threshold: KL divergence per update that the learning rate is adapted to.
-            of_minibatches: Whether it is asked after every minibatch (``schedule_type: legacy``), and not after every
-                epoch with the mean over its minibatches (``standard``).
+        ``of_minibatches``: it is asked after every minibatch (``schedule_type: legacy``), and not after every epoch
+        with the mean over its minibatches (``standard``).
         """
         super().__init__(kl_threshold)
         self.min_lr = MIN_LEARNING_RATE
@@ -140,7 +135,7 @@ class Agent(A2CAgent):
     vec_env: Any
 
     def __init__(self, base_name: str, params: dict[str, Any]) -> None:
-        """Build networks, optimizer and data set from the ``params`` section of the configuration."""
+        """Build networks, optimizer and data set from the configuration's ``params``."""
         super().__init__(base_name, params)
         # Our callback ends the loop. The configuration keeps its iterations, over which linear schedules fall.
         self.max_epochs = -1
@@ -158,11 +153,13 @@ class Agent(A2CAgent):
         if self.has_central_value:
             self.tripwires.append(Tripwire(self.central_value_net.optimizer, [self.central_value_net]))
 
-        # The runner puts its own function here.
-        self.after_iteration: AfterIteration = lambda metrics: False
+        # Not around the environment's steps.
+        for name in ("get_action_values", "get_values", "calc_gradients"):
+            setattr(self, name, tensor_cores()(getattr(self, name)))
 
-    def begin(self, completed: int, writer: Any) -> None:
-        """Prepare for a training that goes on after some iterations, with TensorBoard's writer."""
+    def begin(self, completed: int, writer: Any, after_iteration: AfterIteration) -> None:
+        """Prepare to train after ``completed`` iterations, with TensorBoard's writer."""
+        self.after_iteration = after_iteration
         self.epoch_num = completed
         self.writer = writer
         if self.has_central_value:
@@ -173,10 +170,10 @@ class Agent(A2CAgent):
             critic.writter = writer
 
     def save(self, fn: str) -> None:
-        """Write nothing: whoever trains decides when and where."""
+        """Write nothing: the callback saves checkpoints."""
 
     def init_tensors(self) -> None:
-        """Make the buffers of the rollouts, in the place of those of an earlier training."""
+        """Make the buffers of the rollouts in place of those of an earlier training."""
         # Never both at once: they are most of the memory.
         self.experience_buffer = None
         super().init_tensors()
@@ -198,26 +195,11 @@ class Agent(A2CAgent):
             tripwire.keep_buffers()
         super().prepare_dataset(batch_dict)
 
-    @tensor_cores()
-    def get_action_values(self, obs: Any) -> Any:
-        """Let the policy act in a rollout."""
-        return super().get_action_values(obs)
-
-    @tensor_cores()
-    def get_values(self, obs: Any) -> Any:
-        """Let the critic judge the end of a rollout."""
-        return super().get_values(obs)
-
-    @tensor_cores()
-    def calc_gradients(self, input_dict: dict[str, Any]) -> None:
-        """Learn from a minibatch."""
-        super().calc_gradients(input_dict)
-
     def trancate_gradients_and_step(self) -> None:
         """Clip the gradients of actor and critic apart, and take the step."""
         average_gradients(self.model.parameters())
         network = self.model.a2c_network
-        if not self.truncate_grads or not isinstance(network, HasClippingGroups):
+        if not self.truncate_grads or not isinstance(network, HasPolicy):
             super().trancate_gradients_and_step()
             return
 
@@ -227,25 +209,10 @@ class Agent(A2CAgent):
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
-    def write_stats(
-        self,
-        total_time: float,
-        epoch_num: int,
-        step_time: float,
-        play_time: float,
-        update_time: float,
-        a_losses: list[Tensor],
-        c_losses: list[Tensor],
-        entropies: list[Tensor],
-        kls: list[Tensor],
-        last_lr: float,
-        lr_mul: float,
-        frame: int,
-        *rest: Any,
-    ) -> None:
+    def write_stats(self, *stats: Any) -> None:
         """Write the iteration to TensorBoard, under RL-Games' tags and ours, and report it."""
-        timings = (total_time, epoch_num, step_time, play_time, update_time)
-        super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
+        super().write_stats(*stats)
+        _, _, env_s, collect_s, learn_s, a_losses, c_losses, entropies, _, _, _, frame, *_ = stats
 
         action_std, value_loss, surrogate_loss, entropy = read_numbers(
             [self.train_result[7], *(mean_list(losses) for losses in (c_losses, a_losses, entropies))]
@@ -256,9 +223,9 @@ class Agent(A2CAgent):
             float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
             float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
             env_steps=self.curr_frames,
-            env_s=step_time,
-            collect_s=play_time,
-            learn_s=update_time,
+            env_s=env_s,
+            collect_s=collect_s,
+            learn_s=learn_s,
             of_update={
                 "learning_rate": float(self.last_lr),
                 "action_std": action_std,

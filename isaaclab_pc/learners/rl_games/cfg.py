@@ -10,12 +10,8 @@ __all__ = ["make_cfg"]
 
 
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
-    """Translate settings for RL-Games 1.6, and register their network with it.
-
-    Returns:
-        A new configuration; the policy reads point clouds.
-    """
-    # Here, so that whoever has the configuration can train with it: our adapter and Isaac Lab's own `isaaclab train`.
+    """Translate settings for RL-Games 1.6 to a new configuration, and register their network with RL-Games."""
+    # Isaac Lab's own `isaaclab train` needs it, too, and asks for the configuration alone.
     if is_installed("rl_games"):
         from isaaclab_pc.learners.rl_games.network import register
 

@@ -14,7 +14,7 @@ from rl_games.algos_torch import model_builder
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.actor_critic import ActorCritic
-from isaaclab_pc.agents.recurrent import State, initial_state, run_rnn
+from isaaclab_pc.agents.networks import State, forget, initial_state, run_rnn
 
 __all__ = ["NETWORK", "PointCloudNetwork", "register"]
 
@@ -41,19 +41,12 @@ class PointCloudNetwork(ActorCritic):
         rnn_num_layers: int = 1,
         **settings: Any,
     ) -> None:
-        """Create the networks.
+        """Create the networks of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic` for N environments in a rollout.
 
-        Args:
-            shapes: Shape of one observation of each group, without the batch dimension.
-            num_actions: Size of an action, A.
-            num_envs: Environments of a rollout, N.
-            rnn_type: Memory between the policy's encoders and its perceptron: ``gru``, ``lstm``, or None.
-            rnn_hidden_dim: Size of the memory, H.
-            rnn_num_layers: Layers of the memory, M.
-            **settings: The other arguments of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic`.
+        ``rnn_type`` is the memory between the policy's encoders and its perceptron: ``gru``, ``lstm``, or None. It has
+        M layers of size H.
         """
         super().__init__(shapes, num_actions, memory_dim=rnn_hidden_dim if rnn_type else None, **settings)
-        self.is_recurrent = rnn_type is not None
         self.memory: nn.GRU | nn.LSTM | None = None
         if rnn_type is not None:
             kind = {"gru": nn.GRU, "lstm": nn.LSTM}[rnn_type]
@@ -68,10 +61,11 @@ class PointCloudNetwork(ActorCritic):
         """Compute what RL-Games asks for, and update the normalizers.
 
         Args:
-            input_dict: ``obs``, the observation groups by name, and ``is_train``: whether this is an update (the
-                normalizers count the samples) or a rollout (they start to use what they have counted). With a memory
-                also ``rnn_states`` and, in an update, the ``seq_length`` of its sequences and ``dones``: whether an
-                episode began at a sample, (B,).
+            input_dict: ``obs``, the observation groups by name, and ``is_train``: whether this is an update, in which
+                the
+                normalizers count the samples, or a rollout, which uses the counts. With a memory also ``rnn_states``
+                    and,
+                in an update, ``seq_length`` and ``dones``: whether an episode began at a sample, (B,).
 
         Returns:
             Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1), and the memory.
@@ -107,28 +101,25 @@ class PointCloudNetwork(ActorCritic):
         return initial_state(self.memory, batch)
 
     def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
-        """Return the actions (B, A) of :meth:`policy` for a given memory, and the memory after; nothing is changed."""
+        """Return the actions (B, A) of :meth:`policy` and the memory after them; nothing is changed."""
         assert self.memory is not None
         remembered, after = run_rnn(self.memory, self.next_latent(obs)[None], state)
         return self.actor(remembered[0]), after
 
     def reset(self, dones: Tensor | None = None) -> None:
         """Forget what :meth:`policy` saw in environments (B,), bool, or in all."""
-        if dones is None or self._acting is None:
-            self._acting = None
-        else:
-            self._acting = tuple(torch.where(dones[:, None], 0.0, state) for state in self._acting)
+        self._acting = forget(self._acting, dones)
 
     def is_rnn(self) -> bool:
         """Tell RL-Games whether there is a memory."""
-        return self.is_recurrent
+        return self.memory is not None
 
     def get_default_rnn_state(self) -> State:
         """Return the memory before the first step: one tensor (M, N, H), two for an LSTM."""
         return self.initial_state(self._num_envs)
 
     def _remember(self, latent: Tensor, states: State, began: Tensor | None = None) -> tuple[Tensor, State]:
-        """Pass sequences (T, S, D) through the memory (M, S, H), forgotten where an episode ``began``, (T, S), bool."""
+        """Pass sequences (T, S, D) through the memory (M, S, H), forgotten where episodes ``began``, (T, S), bool."""
         assert self.memory is not None
         steps = latent.shape[0]
         cuts = [0, steps]

@@ -21,9 +21,9 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
+from isaaclab_pc.agents.networks import State
 from isaaclab_pc.agents.observation_groups import policy_groups
-from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
+from isaaclab_pc.learners.common.interface import Adapter, AfterIteration, LearnerOptions, Runner, checkpoint_identity
 from isaaclab_pc.learners.common.iteration_metrics import LOG_ENTRIES, EnvClock, IterationLog, iteration_metrics
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
@@ -41,9 +41,8 @@ class RslRlAdapter(Adapter):
 
     @override
     def batch_target(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> tuple[int, int]:
-        # Tasks of other packages say no samples_per_update: keep what they learn from with their usual environments.
-        usual = agent_cfg.num_steps_per_env * USUAL_NUM_ENVS
-        samples = getattr(agent_cfg, "samples_per_update", usual)
+        # A task of another package: the samples of its usual environments.
+        samples = getattr(agent_cfg, "samples_per_update", agent_cfg.num_steps_per_env * USUAL_NUM_ENVS)
         return samples, max(1, samples // agent_cfg.algorithm.num_mini_batches)
 
     @override
@@ -69,7 +68,7 @@ class RslRlAdapter(Adapter):
             taught = options.teacher.agent_cfg
             agent_cfg.teacher = taught.student if hasattr(taught, "student") else taught.actor
             agent_cfg.teacher_checkpoint = str(options.teacher.checkpoint)
-            # What the critic is told is what a policy with obs=state sees.
+            # A policy with obs=state sees the critic's group.
             agent_cfg.obs_groups = {**agent_cfg.obs_groups, "teacher": ["critic"]}
 
     @override
@@ -86,10 +85,9 @@ class RslRlAdapter(Adapter):
 
 
 ADAPTER: Adapter = RslRlAdapter()
-"""The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class RslRlRunner(BaseRunner):
+class RslRlRunner(Runner):
     """RSL-RL's PPO, and this package's algorithms behind its runner."""
 
     def __init__(self, env: Any, agent_cfg: RslRlOnPolicyRunnerCfg, run_dir: Path, device: str) -> None:
@@ -108,8 +106,12 @@ class RslRlRunner(BaseRunner):
 
         alg: Any = self._library.alg
         model: Any = alg.get_policy()
-        self._policy = _as_trained(model, agent_cfg.clip_actions)
         self._memory = model if model.is_recurrent else None
+        # The model samples only when it is told to, and reads nothing of a TensorDict but its items.
+        self._policy = model
+        if agent_cfg.clip_actions is not None:
+            kind = _ClippedFromState if isinstance(model, ActsFromState) else _Clipped
+            self._policy = kind(model, agent_cfg.clip_actions)
         self._tripwires = [Tripwire(alg.optimizer, _networks(alg))]
         if getattr(alg, "rnd", None) is not None:
             self._tripwires.append(Tripwire(alg.rnd.optimizer, [alg.rnd]))
@@ -125,8 +127,8 @@ class RslRlRunner(BaseRunner):
 
     @override
     def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
-        # Algorithms load here what they go on from or learn from; a checkpoint may have been loaded, or other episodes
-        # run, since the last training.
+        # Algorithms load their policies here. Since the last training, a checkpoint may have been loaded, or other
+        # episodes run.
         self._library.alg.train_mode()
         for tripwire in self._tripwires:
             tripwire.keep_buffers()
@@ -173,17 +175,8 @@ def _networks(alg: Any) -> list[Any]:
     return [alg.student, alg.teacher] if isinstance(alg, Distillation) else [alg.actor, alg.critic]
 
 
-def _as_trained(model: nn.Module, clip_actions: float | None) -> nn.Module:
-    """Return RSL-RL's model with the clipping that its wrapper of the environment does."""
-    if clip_actions is None:
-        # It samples only when it is told to, and reads nothing of a TensorDict but its items.
-        return model
-    kind = _ClippedFromState if isinstance(model, ActsFromState) else _Clipped
-    return kind(model, clip_actions)
-
-
 class _Clipped(nn.Module):
-    """Clips the actions of a model."""
+    """Clips the actions of a model, as RSL-RL's wrapper of the environment does."""
 
     def __init__(self, model: Any, limit: float) -> None:
         super().__init__()
@@ -197,19 +190,18 @@ class _Clipped(nn.Module):
 class _ClippedFromState(_Clipped):
     """The same of one that keeps :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState`."""
 
-    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+    def initial_state(self, batch: int) -> State:
         return self.model.initial_state(batch)
 
-    def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
         actions, after = self.model.act_from(obs, state)
         return actions.clamp(-self.limit, self.limit), after
 
 
 class _Env(RslRlVecEnvWrapper):
-    """Keeps RSL-RL's inference mode out of the environment.
+    """Keeps RSL-RL's inference mode out of the environment: no tensor of that mode can be written to outside of it.
 
-    A tensor that was made in that mode cannot be written to outside of it. The environment's own tensors would be such,
-    and an evaluation or a reset after the training would fail.
+    An evaluation or a reset after the training would fail.
     """
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict]:
@@ -251,14 +243,14 @@ class _Library(OnPolicyRunner):
         """Take part in the process group that is there; RSL-RL would make one of its own, with NCCL."""
         self.gpu_world_size = world_size()
         self.gpu_global_rank = world_rank()
-        # It is only asked for together with the device, which whoever made the process group has chosen.
+        # RSL-RL reads it only with the device, which is chosen already.
         self.gpu_local_rank = 0
         self.is_distributed = self.gpu_world_size > 1
         ranks = {"global_rank": self.gpu_global_rank, "local_rank": 0, "world_size": self.gpu_world_size}
         self.cfg["multi_gpu"] = ranks if self.is_distributed else None
 
     def save(self, path: str, infos: dict | None = None) -> None:
-        """Write nothing: whoever trains decides when and where."""
+        """Write nothing: the callback saves checkpoints."""
 
     def forget_episodes(self) -> None:
         """Start new episodes: in the sums of their rewards and steps, and in the memory of a recurrent policy."""
@@ -286,7 +278,6 @@ class _Logger(Logger):
         self.after_iteration: AfterIteration = lambda metrics: False
 
     def init_logging_writer(self) -> None:
-        """Open the log."""
         super().init_logging_writer()
         # RSL-RL counts episodes only where it writes, and every process reports its own.
         if self.writer is None:
@@ -295,14 +286,12 @@ class _Logger(Logger):
     def process_env_step(
         self, rewards: Tensor, dones: Tensor, extras: dict, intrinsic_rewards: Tensor | None = None
     ) -> None:
-        """Keep what the environment logged in this step."""
         self.env_log.add_extras(extras)
         # RSL-RL would count NaN in its averages, so it does not get the log; our averages are written in log().
         rest = {key: value for key, value in extras.items() if key not in LOG_ENTRIES}
         super().process_env_step(rewards, dones, rest, intrinsic_rewards)
 
     def log(self, it: int, *, collect_time: float, learn_time: float, **kwargs: Any) -> None:  # type: ignore[override]
-        """Write the iteration to TensorBoard and report it."""
         with no_output():
             super().log(it=it, collect_time=collect_time, learn_time=learn_time, **kwargs)
 
@@ -336,7 +325,6 @@ class _Logger(Logger):
         return []
 
     def close(self) -> None:
-        """Flush what is written."""
         self.stop_logging_writer()
         if isinstance(self.writer, SummaryWriter):
             self.writer.close()

@@ -27,7 +27,7 @@ __all__ = [
 
 @configclass
 class StudentCfg(RslRlMLPModelCfg):
-    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.model.PointCloudModel`, as far as imitation trains it."""
+    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.model.PointCloudModel` for imitation."""
 
     class_name: str = "isaaclab_pc.learners.rsl_rl.model:PointCloudModel"
     """The model's class, resolved by RSL-RL."""
@@ -38,7 +38,7 @@ class StudentCfg(RslRlMLPModelCfg):
 
 @configclass
 class PointCloudModelCfg(StudentCfg):
-    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.model.PointCloudModel`, as PPO trains it."""
+    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.model.PointCloudModel` for PPO."""
 
     aux_coef: float = 0.0
     """Weight of the loss that makes the latent predict the privileged state; 0 leaves the head out."""
@@ -69,7 +69,7 @@ class FineTuneAlgorithmCfg(RslRlPpoAlgorithmCfg):
     """The algorithm's class, resolved by RSL-RL."""
 
     checkpoint: str = ""
-    """Checkpoint of the policy to go on from; read when a new run begins, not when one goes on."""
+    """Checkpoint of the policy to start from; read when a new run begins, not when one resumes."""
 
     critic_iterations: int = 10
     """Iterations in which the critic learns alone."""
@@ -111,11 +111,7 @@ class DistillRunnerCfg(RslRlBaseRunnerCfg):
 
 
 def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
-    """Translate settings for RSL-RL 5.5.
-
-    Returns:
-        A new configuration; the policy reads point clouds.
-    """
+    """Translate settings for RSL-RL 5.5 to a new configuration; the policy reads point clouds."""
     hidden = settings.actor_hidden
     actor = _network(PointCloudModelCfg, settings.encoder, hidden, settings.activation, settings.init_std)
     actor.aux_coef = settings.aux_coef
@@ -136,7 +132,7 @@ def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
 
 
 def make_finetune_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
-    """Translate settings of PPO that goes on from a distilled policy, as :func:`make_cfg` does."""
+    """Translate settings of PPO that starts from a distilled policy, as :func:`make_cfg` does."""
     cfg = make_cfg(settings, experiment)
     # Clipped, values would move by the clip at most in an update, and they have a long way to those of a good policy.
     cfg.algorithm = FineTuneAlgorithmCfg(**_algorithm(settings), use_clipped_value_loss=False)
@@ -166,7 +162,7 @@ def _device() -> str:
 def _network(
     kind: type[Any], encoder: EncoderSettings, hidden: tuple[int, ...], activation: str, action_std: float
 ) -> Any:
-    """Return a policy's network. All have the same parameters of the noise, as one may go on from another."""
+    """Return a policy's network; all parametrize the noise alike, as one may start from another."""
     return kind(
         hidden_dims=list(hidden),
         activation=activation,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ from isaaclab_pc.agents.distill import ImitationCfg
 from isaaclab_pc.learners.rsl_rl.replay import Replay
 from isaaclab_pc.learners.rsl_rl.teacher import ExpertTeacher, PolicyTeacher, Teacher
 
-__all__ = ["ReplayDistillation", "Rollouts", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
+__all__ = ["ReplayDistillation", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
 
 _CONSTANT_SHARE = 2.0 / 3.0
 """Share of a run before the learning rate falls."""
@@ -32,38 +31,12 @@ _LAST_RATE = 0.05
 """Learning rate at the end of a run, relative to that at its start."""
 
 
-@dataclass(frozen=True)
-class Rollouts:
-    """Facts about the environments that a student learns in, and what is done to their episodes."""
-
-    num_envs: int
-    """Environments, N."""
-
-    horizon: int
-    """Steps of each environment per iteration."""
-
-    shapes: Mapping[str, tuple[int, ...]]
-    """Shape of one observation of each group that the student reads."""
-
-    num_actions: int
-    """Size of an action, A."""
-
-    binary_gripper: bool
-    """Whether the last action opens the gripper where it is positive and closes it elsewhere."""
-
-    shortening: Shortening | None
-    """Ends episodes of the training early; None: it ends none."""
-
-    benched: Tensor | None
-    """Environments that show nothing, shape (N,), bool, as the guard keeps it; None: all always show something."""
-
-
 class ReplayDistillation(Distillation):
     """RSL-RL's distillation with a replay, after DAgger (Ross, Gordon and Bagnell, AISTATS 2011).
 
-    Teacher and student take turns in each environment, so the teacher shows how to go on from where the student came.
-    Whoever acts, each sample is labelled with the teacher's action. All samples are kept, up to the replay's capacity:
-    a student that learned from the newest alone would forget what to do where it no longer goes.
+    Teacher and student take turns in each environment, so the teacher also acts in states that the student reached.
+    Each sample is labelled with the teacher's action. All samples are kept, up to the replay's capacity: a student that
+    learned from the newest alone would forget the states that it no longer visits.
 
     RSL-RL's rollout storage is not used.
     """
@@ -73,8 +46,10 @@ class ReplayDistillation(Distillation):
         student: MLPModel,
         teacher: Teacher,
         settings: ImitationCfg,
-        rollouts: Rollouts,
+        env: VecEnv,
+        shapes: Mapping[str, tuple[int, ...]],
         *,
+        horizon: int,
         max_iterations: int,
         device: str,
         multi_gpu_cfg: dict | None = None,
@@ -83,14 +58,16 @@ class ReplayDistillation(Distillation):
 
         Args:
             student: The network that learns.
-            teacher: The teacher, who gives the labels.
+            teacher: Gives the labels.
             settings: How the student learns.
-            rollouts: Facts about the environments, and what is done to their episodes.
+            env: The environments in which it learns, N.
+            shapes: Shape of one observation of each group that the student reads.
+            horizon: Steps of each environment per iteration.
             max_iterations: Iterations of the whole run, over which the learning rate decays.
             device: Device of the student.
             multi_gpu_cfg: RSL-RL's ranks; None: there is one process.
         """
-        # All that the base class asks of a storage is how many steps its gradient may flow back through.
+        # The base class asks a storage only through how many steps its gradient may flow back.
         storage: Any = SimpleNamespace(num_transitions_per_env=1)
         base: Any = super().__init__
         base(
@@ -110,14 +87,23 @@ class ReplayDistillation(Distillation):
         """Samples that were collected since the start of the run by all ranks, those before a resume included."""
 
         self._settings = settings
-        self._rollouts = rollouts
+        self._shapes = shapes
+        self._num_actions = env.num_actions
         self._max_iterations = max_iterations
         self._prepare_teacher = teacher.prepare
-        self._gripper_gain = settings.gripper_gain if rollouts.binary_gripper else None
-        self._new_samples = rollouts.num_envs * rollouts.horizon
+        self._new_samples = env.num_envs * horizon
         self._needed_samples = 0
         self._owed_steps = 0
-        self._teacher_acts = torch.ones(rollouts.num_envs, dtype=torch.bool, device=device)
+        self._teacher_acts = torch.ones(env.num_envs, dtype=torch.bool, device=device)
+
+        has_gripper = getattr(env.cfg, "gripper", False)
+        is_binary = has_gripper and getattr(env.cfg, "gripper_action", "") == "binary"
+        self._gripper_gain = settings.gripper_gain if is_binary else None
+        # Tasks of other packages have neither.
+        base_env = getattr(env, "unwrapped", env)
+        can_shorten = hasattr(base_env, "is_fulfilled")
+        self._shortening = Shortening(base_env, settings.fulfilled_steps) if can_shorten else None
+        self._benched: Tensor | None = getattr(getattr(base_env, "guard", None), "benched", None)
 
     @property
     def expert_share(self) -> float:
@@ -128,11 +114,10 @@ class ReplayDistillation(Distillation):
         """Make the replay and prepare the teacher: RSL-RL calls this when a training begins."""
         super().train_mode()
         self._prepare_teacher()
-        if self._rollouts.shortening is not None:
-            self._rollouts.shortening.forget()
+        if self._shortening is not None:
+            self._shortening.forget()
         if self.replay is None:
-            shapes, num_actions = self._rollouts.shapes, self._rollouts.num_actions
-            self.replay = Replay(shapes, num_actions, self._settings.replay_samples, self.device)
+            self.replay = Replay(self._shapes, self._num_actions, self._settings.replay_samples, self.device)
 
     def act(self, obs: TensorDict) -> Tensor:
         """Keep the observations with the teacher's actions, and return actions (N, A) of teacher or student."""
@@ -149,27 +134,26 @@ class ReplayDistillation(Distillation):
     def _keep(self, obs: TensorDict, labels: Tensor) -> None:
         """Put a step's samples into the replay."""
         assert self.replay is not None
-        benched = self._rollouts.benched
-        if benched is not None:
-            # A benched environment stands still and observes zeros: another one's sample takes the place of its own, as
-            # to leave it out would need to wait for how many there are.
-            shown = ~benched.to(labels.device)
+        if self._benched is not None:
+            # A benched environment observes zeros. Another one's sample takes the place of its own: to leave it out,
+            # the host would have to wait for the number of them.
+            shown = ~self._benched.to(labels.device)
             rows = torch.where(shown, torch.arange(len(shown), device=labels.device), shown.int().argmax())
-            obs, labels = obs.select(*self._rollouts.shapes)[rows], labels[rows]
+            obs, labels = obs.select(*self._shapes)[rows], labels[rows]
         self.replay.add(obs, labels)
 
     def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
         """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
         self.samples += dones.shape[0] * self.gpu_world_size
-        if self._rollouts.shortening is not None:
-            self._rollouts.shortening.after_step(dones)
+        if self._shortening is not None:
+            self._shortening.after_step(dones)
 
     def update(self) -> dict[str, float]:
         """Learn from minibatches of the whole replay.
 
         Returns:
-            The mean of each loss, and the teacher's share; no losses where the replay has yet to be refilled after a
-            resume. These updates are made up for later, so that a run has as many however often it was interrupted.
+            The mean of each loss, and the teacher's share; no losses while the replay is refilled after a resume.
+            These updates are made up for later, so a run has as many however often it was interrupted.
         """
         assert self.replay is not None
         self.num_updates += 1
@@ -184,7 +168,7 @@ class ReplayDistillation(Distillation):
         self._owed_steps -= made_up
         steps += made_up
 
-        vectors = [name for name, shape in self._rollouts.shapes.items() if len(shape) == 1]
+        vectors = [name for name, shape in self._shapes.items() if len(shape) == 1]
         if vectors:
             newest = min(self._new_samples, len(self.replay))
             self.student.update_normalization(self.replay.newest(newest, vectors))
@@ -205,7 +189,7 @@ class ReplayDistillation(Distillation):
         return {"motion": motion, **({} if self._gripper_gain is None else {"gripper": gripper}), **share}
 
     def save(self) -> dict[str, Any]:
-        """Return the student, the optimizer and how far the run is. The replay is left out: it is collected anew."""
+        """Return the student, the optimizer and the progress. The replay is left out: it is collected anew."""
         return {
             "student_state_dict": self._raw_student.state_dict(),
             "optimizer_state_dict": self.optimizer.state_dict(),
@@ -217,10 +201,10 @@ class ReplayDistillation(Distillation):
         }
 
     def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
-        """Go on from what :meth:`save` returned; return whether the iteration goes on, too.
+        """Restore a result of :meth:`save`; return True: the iteration is restored, too.
 
-        The student goes on learning when the replay has some variety again, but after half of the iterations that are
-        left at the latest: from the samples of a few iterations alone it would forget the others.
+        The student learns again once the replay has some variety, at the latest after half of the remaining iterations:
+        from the samples of a few iterations alone it would forget the others.
         """
         self._raw_student.load_state_dict(loaded_dict["student_state_dict"], strict=strict)
         self.optimizer.load_state_dict(loaded_dict["optimizer_state_dict"])
@@ -243,25 +227,20 @@ class ReplayDistillation(Distillation):
         cfg["obs_groups"] = resolve_obs_groups(obs, cfg["obs_groups"], ["student"])
 
         student = student_class(obs, cfg["obs_groups"], "student", env.num_actions, **student_cfg)
-        settings = ImitationCfg(**alg_cfg)
-        # Only this package's tasks tell in every step whether they are fulfilled.
-        base = getattr(env, "unwrapped", env)
-        has_gripper = getattr(env.cfg, "gripper", False)
-        rollouts = Rollouts(
-            num_envs=env.num_envs,
+        return alg_class(
+            student,
+            _make_teacher(obs, env, cfg),
+            ImitationCfg(**alg_cfg),
+            env,
+            {name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
             horizon=cfg["num_steps_per_env"],
-            shapes={name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
-            num_actions=env.num_actions,
-            binary_gripper=has_gripper and getattr(env.cfg, "gripper_action", "") == "binary",
-            shortening=Shortening(base, settings.fulfilled_steps) if hasattr(base, "is_fulfilled") else None,
-            benched=getattr(getattr(base, "guard", None), "benched", None),
+            max_iterations=cfg["max_iterations"],
+            device=device,
+            multi_gpu_cfg=cfg["multi_gpu"],
         )
-        teacher = _make_teacher(obs, env, cfg)
-        run = {"max_iterations": cfg["max_iterations"], "device": device, "multi_gpu_cfg": cfg["multi_gpu"]}
-        return alg_class(student, teacher, settings, rollouts, **run)
 
     def _draw_turns(self) -> None:
-        """Let each environment's actor be drawn anew, once in a while."""
+        """Draw the actor of some environments anew."""
         draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
         ends = draws[0] < 1.0 / self._settings.turn_steps
         # While the share is 1, the student has no turn that would have to end first.
@@ -276,16 +255,15 @@ class ReplayDistillation(Distillation):
 class Shortening:
     """Ends an episode once its task has been fulfilled for a number of steps.
 
-    The rest of them would show how to stand still, again and again. A student that learns mostly from such samples
-    stands still elsewhere, too.
+    The rest of them would show how to stand still, and a student that learns mostly from such samples stands still
+    elsewhere, too.
     """
 
     def __init__(self, env: Any, fulfilled_steps: int) -> None:
-        """Start counting.
+        """Start counting the steps in which the task is fulfilled, whether in a row or not.
 
-        Args:
-            env: The unwrapped environment, with ``is_fulfilled()``, ``episode_length_buf`` and ``max_episode_length``.
-            fulfilled_steps: Steps of an episode in which the task is fulfilled, whether in a row or not.
+        ``env`` is the unwrapped environment, with ``is_fulfilled()``, ``episode_length_buf`` and
+        ``max_episode_length``.
         """
         self._env = env
         self._fulfilled_steps = fulfilled_steps
@@ -296,7 +274,7 @@ class Shortening:
         self._steps.zero_()
 
     def after_step(self, dones: Tensor) -> None:
-        """Let the next step end episodes that were fulfilled long enough; ``dones``, (N,), ended with the last one."""
+        """Make the next step end episodes that were fulfilled long enough; ``dones``, (N,), ended with this one."""
         # RSL-RL's rollout runs in inference mode, and the environment's own tensors cannot be written in it.
         with torch.inference_mode(False), torch.no_grad():
             self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
@@ -323,31 +301,23 @@ def expert_share(samples: int, last: float, decay_samples: int) -> float:
 def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:
     """Return a learning rate that stays for two thirds of a run, then falls along half a cosine, to a twentieth.
 
-    What the student meets first when it acts by itself, it has to learn as fast as what the teacher showed it.
+    A student that begins to act by itself has to learn as fast from that as from the teacher.
     """
     progress = min(max(iteration / max_iterations - _CONSTANT_SHARE, 0.0) / (1.0 - _CONSTANT_SHARE), 1.0)
     return first * (_LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * progress)) / 2.0)
 
 
 def imitation_loss(means: Tensor, labels: Tensor, small_error: float, gripper_gain: float | None) -> Tensor:
-    """Compare the student's means with the teacher's actions.
+    """Return the losses of arm and gripper, shape (2,): the student's means against the teacher's actions, (B, A).
 
-    The arm's part is a Huber loss, nearly an absolute error: where the student cannot tell two cases apart it follows
-    the more frequent one, and does not halt between them, as it would with a squared error. The environment clips
-    actions to [-1, 1], so a mean beyond a bound counts as the bound; its gradient still leads back inside where the
-    label is there.
+    The arm's part is a Huber loss, squared below ``small_error``. It is nearly an absolute error: where the student
+    cannot tell two cases apart it follows the more frequent one, and does not halt between them, as with a squared
+    error. The environment clips actions to [-1, 1], so a mean beyond a bound counts as the bound; its gradient still
+    leads back inside where the label is there.
 
-    A gripper that is either open or closed has a logistic loss. A regression would give the mean of both where the
-    student cannot tell them apart, and that means open.
-
-    Args:
-        means: The student's means, shape (B, A).
-        labels: The teacher's actions in [-1, 1], shape (B, A); a gripper's are -1 or 1.
-        small_error: Error below which the loss is squared, and above which it is absolute.
-        gripper_gain: The gripper's logit where its mean is 1; None where the last action is no such gripper.
-
-    Returns:
-        The losses of arm and gripper, shape (2,); 0 for the gripper where there is none.
+    A gripper that is either open (1) or closed (-1) has a logistic loss with the logit ``gripper_gain`` where the mean
+    is 1. A regression would give the mean of both where the student cannot tell them apart, and that means open. None:
+    the last action is no such gripper, and its loss is 0.
     """
     # The value is the clipped one, the gradient that of the mean.
     clipped = means - (means - means.clamp(-1.0, 1.0)).detach()

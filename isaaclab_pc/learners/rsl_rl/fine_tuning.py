@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO that goes on from a policy which was learned otherwise, behind RSL-RL's runner."""
+"""PPO that starts from a distilled policy, behind RSL-RL's runner."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ _NOISE = "distribution."
 class FineTuning(PPO):
     """PPO that starts from a trained actor and lets the critic learn alone first.
 
-    The critic has seen nothing when the run begins, and its advantages would be noise: the actor would lose in a few
-    updates what it can do. So it is left as it is until the critic knows what its actions are worth, and the critic has
-    a learning rate of its own, which does not fall with the size of the actor's steps. The actor's statistics of
-    the observations stay for good. The actions' standard deviation is that of the configuration, not the one that the
-    policy was trained with.
+    The critic has seen nothing when the run begins. With its advantages, which are noise, the actor would lose its
+    skill in a few updates. So the actor is left as it is until the critic knows the worth of its actions, and the
+    critic has a learning rate of its own, which does not fall with the size of the actor's steps. The actor's
+    statistics of the observations stay for good. The standard deviation of the actions is the configured one.
 
     From then on, the actor is held near the policy that it began as, ever less: the divergence from it is a further
     loss, as in kickstarting (Schmitt et al., arXiv 1803.03835).
@@ -50,16 +49,8 @@ class FineTuning(PPO):
     ) -> None:
         """Prepare; the policy is read when the training begins.
 
-        Args:
-            actor: The network that acts, of the policy's architecture.
-            critic: The network that values states.
-            storage: Storage of a rollout.
-            checkpoint: As the others of :class:`~isaaclab_pc.learners.rsl_rl.cfg.FineTuneAlgorithmCfg`.
-            critic_iterations: As above.
-            critic_learning_rate: As above.
-            reference_coef: As above.
-            reference_iterations: As above.
-            **ppo: Arguments of RSL-RL's ``PPO``.
+        See :class:`~isaaclab_pc.learners.rsl_rl.cfg.FineTuneAlgorithmCfg` for the arguments that RSL-RL's ``PPO``
+        lacks.
         """
         super().__init__(actor, critic, storage, **ppo)
         self.num_updates = 0
@@ -112,12 +103,12 @@ class FineTuning(PPO):
         return losses
 
     def save(self) -> dict[str, Any]:
-        """Return the networks, that of the first policy included, the optimizer and how far the run is."""
+        """Return the networks, that of the first policy included, the optimizer and the progress."""
         first = {"reference_state_dict": self._reference.actor.state_dict()}
         return {**super().save(), **first, "progress": {"iterations": torch.tensor(self.num_updates)}}
 
     def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
-        """Go on from what :meth:`save` returned; return whether the iteration goes on, too."""
+        """Restore a result of :meth:`save`; return whether the iteration is restored, too."""
         self.num_updates = int(loaded_dict["progress"]["iterations"])
         self._reference.actor.load_state_dict(loaded_dict["reference_state_dict"], strict=strict)
         return super().load(loaded_dict, load_cfg, strict)

@@ -11,9 +11,8 @@ from rsl_rl.modules import RNN, HiddenState
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from isaaclab_pc.agents.networks import ObservationEncoder, StatePredictor
+from isaaclab_pc.agents.networks import ObservationEncoder, State, StatePredictor, initial_state, run_rnn
 from isaaclab_pc.agents.ppo import EncoderSettings
-from isaaclab_pc.agents.recurrent import State, initial_state, run_rnn
 from isaaclab_pc.errors import ConfigError
 
 __all__ = ["PointCloudModel"]
@@ -41,20 +40,7 @@ class PointCloudModel(MLPModel):
         rnn_num_layers: int = 1,
         **mlp_kwargs: Any,
     ) -> None:
-        """Create the model; see RSL-RL's ``MLPModel`` for what is not named here.
-
-        Args:
-            obs: Observations by group; only their shapes matter.
-            obs_groups: Observation groups by observation set.
-            obs_set: Set that this model reads.
-            output_dim: Size of the output.
-            encoder: Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
-            aux_coef: Weight of the loss that makes the latent predict the group ``critic``; 0 leaves the head out.
-            rnn_type: Memory between encoders and perceptron: ``gru``, ``lstm``, or None.
-            rnn_hidden_dim: Size of the memory, H.
-            rnn_num_layers: Layers of the memory.
-            **mlp_kwargs: The other arguments of ``MLPModel``.
-        """
+        """Create the model; see RSL-RL's ``MLPModel`` and ``PointCloudModelCfg`` for the arguments."""
         self.is_recurrent = rnn_type is not None
         self._memory_dim = rnn_hidden_dim
         shapes = {name: tuple(obs[name].shape[1:]) for name in obs_groups[obs_set]}
@@ -78,15 +64,12 @@ class PointCloudModel(MLPModel):
     def get_latent(
         self, obs: TensorDict, masks: Tensor | None = None, hidden_state: HiddenState = None
     ) -> torch.Tensor:
-        """Compute the perceptron's input.
+        """Compute the perceptron's input, (B, D), or of padded trajectories (T, B, D).
 
         Args:
             obs: Observations by group, batch (B,); with masks, trajectories padded to one length, batch (T, R).
             masks: Which steps of the trajectories are not padding, (T, R), bool; None in a rollout.
             hidden_state: The memory at the start of the trajectories; None in a rollout, where the model keeps it.
-
-        Returns:
-            Shape (B, D); with masks (T, B, D), the trajectories joined to those of B environments again.
         """
         if self.memory is None:
             return self._see(obs)
@@ -147,7 +130,7 @@ class PointCloudModel(MLPModel):
             self.predictor.norm.apply_samples()
 
     def as_jit(self) -> nn.Module:
-        """Return the deterministic policy as TorchScript; RSL-RL and Isaac Lab's ``isaaclab play`` write it to a file.
+        """Return the deterministic policy as TorchScript, which Isaac Lab's ``isaaclab play`` writes to a file.
 
         Its ``forward`` takes the concatenated vectors (B, D), then each encoded group (B, ...).
 

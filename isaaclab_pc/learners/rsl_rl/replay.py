@@ -22,11 +22,7 @@ class Replay:
     def __init__(self, shapes: Mapping[str, Sequence[int]], num_actions: int, capacity: int, device: str) -> None:
         """Allocate the ring, and touch all of it: a size that does not fit fails here and not hours later.
 
-        Args:
-            shapes: Shape of one observation of each group that is kept, without the batch dimension.
-            num_actions: Size of an action, A.
-            capacity: Samples that are kept, at least 1.
-            device: Device of the ring.
+        It holds ``capacity`` samples of groups with these shapes, without the batch dimension, and of actions (A,).
         """
         # zeros() would not do: on a CPU, the system gives memory only once it is written to.
         self._groups = {
@@ -47,9 +43,7 @@ class Replay:
     def add(self, obs: Mapping[str, Tensor], labels: Tensor) -> None:
         """Add one sample of every environment; of more than the ring holds, the last ones are kept.
 
-        Args:
-            obs: Observation groups by name, at least those that are kept, each with batch size N.
-            labels: The teacher's actions, shape (N, A).
+        ``obs`` are observation groups by name, at least those that are kept; ``labels`` the teacher's actions (N, A).
         """
         added = labels.shape[0]
         kept = min(added, self._capacity)
@@ -63,11 +57,7 @@ class Replay:
         self._added += added
 
     def minibatches(self, count: int, size: int) -> Iterator[tuple[TensorDict, Tensor]]:
-        """Draw minibatches: no sample comes again before all of them had their turn.
-
-        Yields:
-            Observation groups, batch (size,), and labels, shape (size, A).
-        """
+        """Draw observation groups and labels, (size, A); no sample comes again before all of them had their turn."""
         wanted = count * size
         passes = [torch.randperm(len(self), device=self._labels.device) for _ in range(math.ceil(wanted / len(self)))]
         for chosen in torch.cat(passes)[:wanted].split(size):

@@ -21,10 +21,10 @@ class Teacher(nn.Module, ABC):
     """Gives the right action for the state in which each environment is."""
 
     def prepare(self) -> None:
-        """Get what teaching needs. Called when a training begins, and not where a trained student is only used."""
+        """Get ready to teach. Called when a training begins, not where a trained student is only used."""
 
     def reset(self, dones: Tensor | None = None) -> None:
-        """Do nothing: a teacher has no memory. RSL-RL asks it of its models."""
+        """Do nothing: a teacher has no memory."""
 
     @abstractmethod
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
+from isaaclab_pc.learners.common.interface import Adapter, AfterIteration, LearnerOptions, Runner, checkpoint_identity
 from isaaclab_pc.learners.common.iteration_metrics import iteration_metrics, write_metrics
+from isaaclab_pc.learners.common.policy_protocols import HasPolicy
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, log_writer
 from isaaclab_pc.learners.sb3.agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.learners.sb3.env import GroupEnv
@@ -70,10 +70,9 @@ class Sb3Adapter(Adapter):
 
 
 ADAPTER: Adapter = Sb3Adapter()
-"""The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class Sb3Runner(BaseRunner):
+class Sb3Runner(Runner):
     """Stable-Baselines3's PPO."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
@@ -104,7 +103,6 @@ class Sb3Runner(BaseRunner):
             self._agent.run(self.completed_iterations, max_iterations, after_update)
 
     def _measure(self) -> dict[str, float]:
-        """Return the metrics of an iteration."""
         agent = self._agent
         return iteration_metrics(
             {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
@@ -137,10 +135,6 @@ class Sb3Runner(BaseRunner):
         self._agent.policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
 
     @override
-    def _networks(self) -> dict[str, Any]:
-        return {"model": self._agent.policy.state_dict()}
-
-    @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {"model": self._agent.policy}
 
@@ -153,30 +147,22 @@ class _Policy(nn.Module):
 
     def __init__(self, agent: Agent) -> None:
         super().__init__()
-        self.network = agent.network or _StockNetwork(agent)
+        self.network: Any = agent.network
+        if agent.network is None:
+            # Without its optimizer, which knows the agent: export copies the policy, and can copy no agent.
+            self.network = copy.copy(agent.policy)
+            self.network.optimizer = None
         for name in ("low", "high"):
             bound = torch.as_tensor(getattr(agent.action_space, name), device=agent.device)
             self.register_buffer(name, bound, persistent=False)
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        return self.network.policy(obs).clamp(self.low, self.high)
-
-
-class _StockNetwork(nn.Module):
-    """A policy of Stable-Baselines3's own, asked as the networks of this package are."""
-
-    def __init__(self, agent: Agent) -> None:
-        super().__init__()
-        # Without its optimizer, which knows the agent: whoever exports the policy copies it, and can copy no agent.
-        self.layers = copy.copy(agent.policy)
-        self.layers.optimizer = None  # type: ignore[assignment]
-
-    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Return the most likely actions, shape (N, A), of observation groups by name."""
-        return self.layers.get_distribution(obs["policy"]).mode()
+        is_ours = isinstance(self.network, HasPolicy)
+        mean = self.network.policy(obs) if is_ours else self.network.get_distribution(obs["policy"]).mode()
+        return mean.clamp(self.low, self.high)
 
 
 def _samples(agent_cfg: Mapping[str, Any]) -> int:
     """Return the samples per update."""
-    # Tasks of other packages say none: keep what they learn from with their usual environments.
+    # A task of another package: the samples of its usual environments.
     return agent_cfg.get("samples_per_update", agent_cfg["n_steps"] * USUAL_NUM_ENVS)

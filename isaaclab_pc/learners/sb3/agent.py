@@ -60,7 +60,7 @@ class GroupRollout(DictRolloutBuffer):
 
     @staticmethod
     def swap_and_flatten(arr: np.ndarray) -> np.ndarray:
-        """Return all samples in one dimension, without a copy: minibatches are random, so the order is of no matter."""
+        """Return all samples in one dimension, without a copy: minibatches are random anyway."""
         return arr.reshape(arr.shape[0] * arr.shape[1], *(arr.shape[2:] or (1,)))
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: np.ndarray) -> None:
@@ -69,7 +69,7 @@ class GroupRollout(DictRolloutBuffer):
         self.advantages = (self.advantages - self.advantages.mean()) / (self.advantages.std() + 1e-8)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what is held, by name, without a copy."""
+        """Return the arrays by name as tensors, without a copy."""
         arrays = {**vars(self), **self.observations}
         return {name: torch.from_numpy(value) for name, value in arrays.items() if isinstance(value, np.ndarray)}
 
@@ -106,13 +106,7 @@ class Agent(PPO):
         return float(self.policy.optimizer.param_groups[0]["lr"])
 
     def run(self, completed: int, until: int, after_update: Callable[[], bool]) -> None:
-        """Train.
-
-        Args:
-            completed: Iterations of the run so far.
-            until: Iterations of the run at the end.
-            after_update: Called after each iteration; returns whether to stop.
-        """
+        """Train from ``completed`` iterations of the run to ``until``; ``after_update`` returns whether to stop."""
         self._after_update = after_update
         self._stops = False
         self.env.episodes.forget_running()
@@ -179,7 +173,7 @@ class Agent(PPO):
         return {key: sum(epoch[key] for epoch in measured) / epochs for key in measured[-1]}
 
     def _adapt_learning_rate(self, divergence: float, desired: float) -> None:
-        """Keep the policy's change near what is desired."""
+        """Keep the policy's change near the desired one."""
         divergence = average_number(float(divergence))
         lowest, highest = _LEARNING_RATES
         rate = self.present_learning_rate

@@ -9,15 +9,9 @@ __all__ = ["make_cfg"]
 
 
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
-    """Translate settings for Stable-Baselines3 2.
+    """Translate settings for Stable-Baselines3 2 to a new configuration, which has no field for the experiment's name.
 
-    Args:
-        settings: The hyperparameters.
-        experiment: Name of the folder for logs; Stable-Baselines3 has no field for it.
-
-    Returns:
-        A new configuration in the layout of Isaac Lab's own: the arguments of ``PPO``, and ``n_timesteps`` for those of
-        ``learn``. The policy reads point clouds.
+    As Isaac Lab's own, it holds the arguments of ``PPO``, and ``n_timesteps`` for those of ``learn``.
     """
     return {
         "seed": 42,

@@ -19,18 +19,13 @@ __all__ = ["GroupEnv"]
 class GroupEnv(VecEnv):
     """An Isaac Lab environment with one array for each observation group.
 
-    In place of ``isaaclab_rl.sb3.Sb3VecEnvWrapper``: that one hands on the group ``policy`` alone, so the policy would
-    see no cloud and the critic no state. And an episode that ran out of time goes on, with that one, with the value of
-    the first observation of the next.
+    ``isaaclab_rl.sb3.Sb3VecEnvWrapper`` passes on the group ``policy`` alone, so the policy would see no cloud and the
+    critic no state. And there, an episode that ran out of time goes on with the value of the next one's first
+    observation.
     """
 
     def __init__(self, env: Any, groups: Sequence[str] | None) -> None:
-        """Choose the groups of an environment that are read.
-
-        Args:
-            env: The gym environment.
-            groups: Groups of actor and critic; None: the group ``policy`` as it is, for the library's policies.
-        """
+        """Choose the groups that are read; None: the group ``policy`` as it is, for the library's policies."""
         self.isaac_env = env
         base = env.unwrapped
         self._device = base.device
@@ -70,7 +65,7 @@ class GroupEnv(VecEnv):
             return self._split(obs), _on_host(rewards).copy(), _on_host(ended), [{}] * self.num_envs
 
     def close(self) -> None:
-        """Leave the environment open: whoever made it closes it."""
+        """Leave the environment open: its owner closes it."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of the environment, once for each index."""
@@ -85,7 +80,7 @@ class GroupEnv(VecEnv):
         raise NotImplementedError(f"{method_name} cannot be called for single environments")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return False, once for each index: no environment has a wrapper of Stable-Baselines3."""
+        """Return False for each index: no environment has a wrapper of Stable-Baselines3."""
         return [False] * len(list(self._get_indices(indices)))
 
     def _split(self, obs: Mapping[str, Any]) -> Any:
@@ -100,7 +95,7 @@ def _on_host(tensor: Tensor) -> np.ndarray:
 
 
 def _bounded(space: gymnasium.Space) -> gymnasium.Space:
-    """Return a space of actions with bounds, which Stable-Baselines3 insists on: [-1, 1], as Isaac Lab's wrapper."""
+    """Return a space of actions with the bounds that Stable-Baselines3 insists on: [-1, 1], as Isaac Lab's wrapper."""
     if isinstance(space, gymnasium.spaces.Box) and not space.is_bounded("both"):
         return gymnasium.spaces.Box(-1.0, 1.0, space.shape, space.dtype.type)
     return space

@@ -35,11 +35,7 @@ class PointCloudPolicy(ActorCriticPolicy):
     def forward(  # type: ignore[override]
         self, obs: Mapping[str, Tensor], deterministic: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Act in a rollout, normalized with all samples that were counted in updates so far.
-
-        Returns:
-            Actions (B, A), values (B, 1) and the logarithm of the actions' probability (B,).
-        """
+        """Act with all samples that were counted so far: actions (B, A), values (B, 1), and log-probabilities (B,)."""
         self.network.use_counted_samples()
         distribution, values = self._distribution_and_values(obs)
         actions = distribution.get_actions(deterministic=deterministic)
@@ -48,7 +44,7 @@ class PointCloudPolicy(ActorCriticPolicy):
     def evaluate_actions(  # type: ignore[override]
         self, obs: Mapping[str, Tensor], actions: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Compute values (B, 1), logarithm of the actions' probability (B,) and entropy (B,), and count the samples."""
+        """Compute values (B, 1), log-probabilities (B,) and entropies (B,) of actions, and count the samples."""
         # Every epoch adds each sample once, so all weigh alike.
         self.network.count_samples(obs)
         distribution, values = self._distribution_and_values(obs)

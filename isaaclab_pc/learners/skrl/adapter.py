@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
+from isaaclab_pc.learners.common.interface import Adapter, AfterIteration, LearnerOptions, Runner, checkpoint_identity
 from isaaclab_pc.learners.common.iteration_metrics import EnvClock, iteration_metrics, write_metrics
 from isaaclab_pc.learners.common.policy_protocols import HasPolicy
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, log_writer, random_first_lengths
@@ -31,8 +30,7 @@ if "WORLD_SIZE" in os.environ:
 
     os.environ["WORLD_SIZE"] = _world_size
 
-from isaaclab_pc.learners.skrl.agent import PpoAgent
-from isaaclab_pc.learners.skrl.components import build_agent, read_groups
+from isaaclab_pc.learners.skrl.agent import PpoAgent, build_agent, read_groups
 from isaaclab_pc.learners.skrl.env import FlatEnv, GroupEnv, as_vectors
 
 __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
@@ -58,7 +56,7 @@ class SkrlAdapter(Adapter):
             asked = f"this task's skrl agent is {agent['class']}"
             raise ConfigError(f"runner=skrl trains with PPO, and {asked}: give runner=rsl_rl.")
 
-        # Tasks of other packages say no samples_per_update: keep what they learn from with their usual environments.
+        # A task of another package: the samples of its usual environments.
         samples = agent_cfg.get("samples_per_update", agent["rollouts"] * USUAL_NUM_ENVS)
         return samples, max(1, samples // agent["mini_batches"])
 
@@ -86,10 +84,9 @@ class SkrlAdapter(Adapter):
 
 
 ADAPTER: Adapter = SkrlAdapter()
-"""The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class SkrlRunner(BaseRunner):
+class SkrlRunner(Runner):
     """skrl's PPO."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
@@ -127,7 +124,7 @@ class SkrlRunner(BaseRunner):
                 is_last = after_iteration(metrics)
 
     def _collect_and_learn(self, observations: Any, states: Any) -> tuple[Any, Any]:
-        """Collect steps; skrl's agent updates the policy after the last one. Return the next observations."""
+        """Collect steps, of which the last one updates the policy, and return the next observations."""
         agent = self._agent
         steps = agent.horizon
         for step in range(steps):
@@ -155,7 +152,6 @@ class SkrlRunner(BaseRunner):
         return observations, states
 
     def _measure(self, elapsed_s: float) -> dict[str, float]:
-        """Return the metrics of an iteration."""
         agent = self._agent
         return iteration_metrics(
             {**agent.env_log.take_means(), **agent.tripwire.end_iteration()},
@@ -184,7 +180,7 @@ class SkrlRunner(BaseRunner):
     @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         for name, part in self._parts().items():
-            # A run that only now goes on with mixed precision begins with a new scale.
+            # A run that resumes with mixed precision for the first time begins with a new scale.
             if name != "scaler" or name in state["algorithm"]:
                 part.load_state_dict(state["algorithm"][name])
 
@@ -217,7 +213,7 @@ class _StockPolicy(nn.Module):
 
     def __init__(self, agent: PpoAgent, env: FlatEnv) -> None:
         super().__init__()
-        # Modules and spaces only: whoever exports the policy copies it, and can copy no agent and no environment.
+        # Modules and spaces only: export copies the policy, and can copy no agent and no environment.
         self.model = agent.policy
         self.observation_preprocessor = agent.checkpoint_modules.get("observation_preprocessor", nn.Identity())
         self.state_preprocessor = agent.checkpoint_modules.get("state_preprocessor", nn.Identity())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""skrl's PPO with the changes that make a hyperparameter mean what it means with RSL-RL.
+"""skrl's PPO, built from skrl's own kind of configuration, with the changes that make hyperparameters mean the same.
 
 - The memory keeps each observation group by itself, in the environment's own type: clouds stay float16. A minibatch is
   copied out of it when its turn comes, so the rollout is held once.
@@ -12,26 +12,31 @@
 One difference stays: skrl's loss of a value that left the clipping range has no gradient, even back into the range.
 """
 
+import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import torch
-from skrl.agents.torch.ppo import PPO
+from skrl.agents.torch.ppo import PPO, PPO_CFG
+from skrl.envs.wrappers.torch import Wrapper
 from skrl.memories.torch import RandomMemory
+from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.resources.schedulers.torch import KLAdaptiveLR
+from skrl.utils.runner.torch import Runner
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.learners.common.iteration_metrics import EpisodeStats, IterationLog
 from isaaclab_pc.learners.common.policy_protocols import scale_own_losses
 from isaaclab_pc.learners.common.shared import clip_gradients, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
-__all__ = ["GroupMemory", "PolicySchedule", "PpoAgent"]
+__all__ = ["GroupMemory", "PpoAgent", "build_agent", "read_groups"]
 
 
 class GroupMemory(RandomMemory):
@@ -43,7 +48,7 @@ class GroupMemory(RandomMemory):
         self._groups: dict[str, list[str]] = {}
 
     def create_tensor(self, name: str, *, size: Any, dtype: Any = None, keep_dimensions: bool = False) -> bool:
-        """Create a tensor; of a dictionary of groups, one for each, with the shapes and types of its space."""
+        """Create a tensor, or one for each group of a dictionary, with the shape and type of its space."""
         if not isinstance(size, gymnasium.spaces.Dict):
             return super().create_tensor(name, size=size, dtype=dtype, keep_dimensions=keep_dimensions)
 
@@ -75,11 +80,10 @@ class GroupMemory(RandomMemory):
         return self.tensors_view[name].index_select(0, rows) if name in self.tensors_view else None
 
 
-class PolicySchedule(KLAdaptiveLR):
+class _PolicySchedule(KLAdaptiveLR):
     """skrl's adaptive learning rate, for processes that train together."""
 
     def step(self, kl: Any = None, *, epoch: int | None = None) -> None:
-        """Adapt the learning rate to the KL divergence of an epoch."""
         super().step(None if kl is None else average_number(float(kl)), epoch=epoch)
 
 
@@ -93,13 +97,10 @@ class PpoAgent(PPO):
     _current_values: Any
 
     def __init__(self, *, num_envs: int, horizon: int, is_finite_horizon: bool, **kwargs: Any) -> None:
-        """Build optimizer and normalizers.
+        """Build optimizer and normalizers, from skrl's arguments besides.
 
-        Args:
-            num_envs: Environments.
-            horizon: Steps of each in an iteration.
-            is_finite_horizon: Isaac Lab's: whether an episode is worth nothing once its time is up.
-            **kwargs: skrl's arguments.
+        ``horizon`` are the steps of each environment in an iteration; ``is_finite_horizon`` is Isaac Lab's setting:
+        whether an episode is worth nothing once its time is up.
 
         Raises:
             ConfigError: Updates would end at different times in several processes.
@@ -130,6 +131,7 @@ class PpoAgent(PPO):
         self.episodes = EpisodeStats(num_envs, self.device)
         self.learn_s = 0.0
         self.tripwire = Tripwire(self.optimizer, self.networks())
+        self.act = tensor_cores()(self.act)
 
     def begin(self) -> None:
         """Make the memory, and forget what an earlier training has left unfinished."""
@@ -144,38 +146,20 @@ class PpoAgent(PPO):
         self.tripwire.keep_buffers()
 
     def networks(self) -> list[nn.Module]:
-        """Return the models and, where the configuration asks for some, skrl's own normalizers."""
+        """Return the models and, where they are configured, skrl's own normalizers."""
         return [module for module in self.checkpoint_modules.values() if isinstance(module, nn.Module)]
 
-    @tensor_cores()
-    def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
-        """Let the policy act in a rollout."""
-        return super().act(observations, states, timestep=timestep, timesteps=timesteps)
-
-    def record_transition(
-        self,
-        *,
-        rewards: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-        infos: Mapping[str, Any],
-        timestep: int,
-        timesteps: int,
-        **transition: Any,
-    ) -> None:
-        """Keep a step of all environments, and what they logged."""
+    def record_transition(self, *, rewards: Tensor, terminated: Tensor, truncated: Tensor, **transition: Any) -> None:
+        """Keep a step of all environments, and their log."""
         ended = terminated | truncated
-        self.env_log.add_extras(infos)
+        self.env_log.add_extras(transition["infos"])
         self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
 
-        shaped = self._shape_rewards(rewards, timestep, timesteps)
+        shaped = self._shape_rewards(rewards, transition["timestep"], transition["timesteps"])
         super().record_transition(
             rewards=shaped + self._bootstrap * self._current_values * truncated,
             terminated=ended,
             truncated=torch.zeros_like(truncated),
-            infos=infos,
-            timestep=timestep,
-            timesteps=timesteps,
             **transition,
         )
 
@@ -207,15 +191,84 @@ class PpoAgent(PPO):
 
 
 class _Scaler(GradScaler):
-    """The scaler of mixed precision, through which skrl takes every step, scaled or not."""
+    """The scaler of mixed precision, through which skrl takes every step: here with all processes, clipped."""
 
     def __init__(self, prepare: Callable[[torch.optim.Optimizer], None], device: str, enabled: bool) -> None:
         super().__init__(device, enabled=enabled)
         self._prepare = prepare
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
-        """Take a step with the gradients of all processes, clipped."""
         average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
         self.unscale_(optimizer)
         self._prepare(optimizer)
         return super().step(optimizer, *args, **kwargs)
+
+
+_COMPONENTS = {"KLAdaptiveLR": _PolicySchedule, "RunningStandardScaler": RunningStandardScaler}
+"""Components by name, in place of text that skrl would evaluate as code."""
+
+_NAMED = ("learning_rate_scheduler", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
+
+
+def read_groups(cfg: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
+    """Return the observation groups that actor and critic read; None for the models of skrl's own configurations."""
+    policy = cfg["models"]["policy"]
+    return (policy["actor"], policy["critic"]) if "actor" in policy else None
+
+
+def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str) -> PpoAgent:
+    """Build models and agent, which makes its memory in ``init``; nothing is written to ``run_dir``."""
+    components = _Components(env, cfg)
+    names = ("observation_space", "state_space", "action_space")
+    spaces = {name: getattr(env, name) for name in names}
+    agent_cfg = components.agent_cfg(run_dir)
+    for name, size in (("observation", env.observation_space), ("state", env.state_space), ("value", 1)):
+        getattr(agent_cfg, f"{name}_preprocessor_kwargs").update(size=size, device=device)
+    return PpoAgent(
+        cfg=agent_cfg,
+        models=components.models(spaces, device),
+        memory=GroupMemory(memory_size=agent_cfg.rollouts, num_envs=env.num_envs, device=device),
+        device=device,
+        num_envs=env.num_envs,
+        horizon=agent_cfg.rollouts,
+        is_finite_horizon=getattr(env.cfg, "is_finite_horizon", False),
+        **spaces,
+    )
+
+
+class _Components(Runner):
+    """skrl's runner, for what it knows of configurations; its ``__init__`` would also seed every random generator."""
+
+    def __init__(self, env: Wrapper, cfg: Mapping[str, Any]) -> None:
+        self._env = env
+        self._verbose = False
+        self._cfg = self._check_cfg_compatibility(dict(cfg))
+
+    def agent_cfg(self, run_dir: Path) -> PPO_CFG:
+        settings = self._process_cfg(self._cfg["agent"])
+        scale = settings.pop("rewards_shaper_scale", None)
+        if scale not in (None, 1.0):
+            settings["rewards_shaper"] = lambda rewards, *_: rewards * scale
+        nothing = {"experiment_name": ".", "write_interval": 0, "checkpoint_interval": 0}
+        return PPO_CFG(**{**settings, "experiment": {"directory": str(run_dir), **nothing}})
+
+    def models(self, spaces: Mapping[str, Any], device: str) -> dict[str, Any]:
+        if read_groups(self._cfg) is None:
+            return self._generate_models(self._env, self._cfg)["agent"]
+
+        settings = dict(self._cfg["models"]["policy"])
+        module, _, name = settings.pop("class").partition(":")
+        model = getattr(importlib.import_module(module), name)(**spaces, device=device, **settings)
+        return {"policy": model, "value": model}
+
+    def _process_cfg(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a section with components in the place of their names, which skrl's own method evaluates as code."""
+        processed = {key: value for key, value in cfg.items() if key != "class"}
+        for key, value in processed.items():
+            if key.endswith("_kwargs"):
+                processed[key] = dict(value or {})
+            elif key in _NAMED and value is not None:
+                if value not in _COMPONENTS:
+                    raise ConfigError(f"agent.agent.{key}={value} is unknown: {closest(str(value), _COMPONENTS)}")
+                processed[key] = _COMPONENTS[value]
+        return processed

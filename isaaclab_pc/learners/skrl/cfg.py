@@ -9,12 +9,10 @@ __all__ = ["make_cfg"]
 
 
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
-    """Translate settings for skrl 2.1.
+    """Translate settings for skrl 2.1 to a new configuration in the layout of skrl's own runner.
 
-    Returns:
-        A new configuration in the layout of skrl's own runner; the policy reads point clouds. That runner does not know
-        the model's class, and says so: Isaac Lab's wrapper for skrl hands on the groups ``policy`` and ``critic``
-        alone, and a policy that is trained through it would see no cloud.
+    That runner refuses the model's class. Isaac Lab's wrapper for skrl passes on the groups ``policy`` and ``critic``
+    alone, and a policy that is trained through it would see no cloud.
     """
     return {
         "seed": 42,

@@ -30,15 +30,7 @@ class PointCloudModel(GaussianMixin, Model):
         device: str | torch.device,
         **network: Any,
     ) -> None:
-        """Create the networks.
-
-        Args:
-            observation_space: The actor's groups.
-            state_space: The critic's groups.
-            action_space: Actions, shape (A,).
-            device: Device of the networks.
-            **network: The settings of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic`.
-        """
+        """Create the networks; ``network``: settings of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic`."""
         spaces = {"observation_space": observation_space, "state_space": state_space, "action_space": action_space}
         Model.__init__(self, **spaces, device=device)
         GaussianMixin.__init__(self, clip_log_std=False)
@@ -52,7 +44,7 @@ class PointCloudModel(GaussianMixin, Model):
     def forward(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """Compute mean (B, A), logarithm of the standard deviation (B, A) and value (B, 1), and update the normalizers.
 
-        In training mode, which skrl turns on for an update, they count the samples; a rollout uses what was counted.
+        In training mode, which skrl turns on for an update, they count the samples; a rollout uses the counts.
         """
         if self.training:
             # Every epoch adds each sample once, so all weigh alike.
@@ -75,9 +67,9 @@ class PointCloudModel(GaussianMixin, Model):
         return (self.network.value(inputs["states"]) if value is None else value), {}
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute the actions of the deterministic policy, (B, A), from the actor's groups; nothing is changed."""
+        """Compute the mean of the actions, (B, A), from the actor's groups; nothing is changed."""
         return self.network.policy(obs)
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """Return the parameters of actor and critic: their gradients are clipped apart."""
+        """Return the parameters of actor and critic."""
         return self.network.clipping_groups()

@@ -11,13 +11,12 @@ from torch.autograd.graph import register_multi_grad_hook
 
 from isaaclab_pc.agents import chunks
 from isaaclab_pc.agents.networks import (
-    DepthEncoder,
     FrameEncoder,
     ObservationEncoder,
     RunningNorm,
     StatePredictor,
 )
-from isaaclab_pc.agents.pointnet import PointEmbedding, PointNet
+from isaaclab_pc.agents.point_encoders import PointEmbedding, PointNet
 from isaaclab_pc.agents.ppo import EncoderSettings
 
 ENCODER = EncoderSettings(point_channels=(8, 16), depth_channels=(4, 8), depth_latent=10)
@@ -80,38 +79,33 @@ def test_frequencies_add_sines_and_cosines_of_the_position_alone() -> None:
     assert embedding.state_dict() == {}
 
 
-def _rows_of_a_training_pass(net: PointNet, points: torch.Tensor) -> list[int]:
-    """Return the rows of each call of the hidden layers."""
-    rows = []
-    net.hidden.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
-    net(points).sum().backward()
-    return rows
+LARGE = (64, 128, 256)
 
 
 @pytest.mark.parametrize(
-    ("channels", "chunk", "count", "rows"),
+    ("channels", "chunk", "shape", "rows"),
     [
         # Each point of a small cloud passes once; of a larger one, the winners pass again.
-        ((8, 16, 64), None, 32, [7 * 32]),
-        ((8, 16, 64), None, 33, [7 * 33, 7 * 64]),
+        ((8, 16, 64), None, (7, 32), [7 * 32]),
+        ((8, 16, 64), None, (7, 33), [7 * 33, 7 * 64]),
         # Where activations are evaluated again, the search for the winners has passed all points before.
-        ((8, 16), 3, 8, [3 * 8, 3 * 8, 8, 8, 3 * 8, 3 * 8]),
-        ((8, 16), 3, 20, [3 * 20, 3 * 20, 20, 16, 3 * 16, 3 * 16]),
+        ((8, 16), 3, (7, 8), [3 * 8, 3 * 8, 8, 8, 3 * 8, 3 * 8]),
+        ((8, 16), 3, (7, 20), [3 * 20, 3 * 20, 20, 16, 3 * 16, 3 * 16]),
+        # A GPU keeps the activations of the large agents' minibatch.
+        (LARGE, None, (24_576, 128), 3 * [8192 * 128]),
+        (LARGE, None, (24_576, 256), 12 * [4096 * 256]),
     ],
 )
 def test_how_many_points_pass_the_hidden_layers_in_training(
-    channels: tuple[int, ...], chunk: int | None, count: int, rows: list[int]
+    channels: tuple[int, ...], chunk: int | None, shape: tuple[int, int], rows: list[int]
 ) -> None:
-    assert _rows_of_a_training_pass(PointNet(3, channels, chunk=chunk), torch.randn(7, count, 3)) == rows
-
-
-@pytest.mark.parametrize(("clouds", "points"), [(24_576, 128), (24_576, 256), (8192, 128)])
-def test_a_gpu_keeps_the_activations_of_the_large_agents_minibatch(clouds: int, points: int) -> None:
     # The meta device takes the way of a GPU and has no memory.
-    net = PointNet(3, (64, 128, 256)).to("meta")
-    rows = _rows_of_a_training_pass(net, torch.empty(clouds, points, 3, dtype=torch.float16, device="meta"))
-    critical = 0 if points == 128 else 256
-    assert sum(rows) == clouds * (points + critical)
+    device = "meta" if channels == LARGE else "cpu"
+    net = PointNet(3, channels, chunk=chunk).to(device)
+    passed = []
+    net.hidden.register_forward_hook(lambda module, inputs, output: passed.append(len(output)))
+    net(torch.randn(*shape, 3, device=device)).sum().backward()
+    assert passed == rows
 
 
 def test_the_encoders_tell_how_many_samples_they_hold_at_once() -> None:
@@ -119,7 +113,7 @@ def test_the_encoders_tell_how_many_samples_they_hold_at_once() -> None:
         return ObservationEncoder(shapes, replace(ENCODER, **changes)).to(device).samples_at_once()
 
     cloud = {"policy": (5,), "points": (128, 3)}
-    large: dict[str, Any] = {"point_channels": (64, 128, 256)}
+    large: dict[str, Any] = {"point_channels": LARGE}
     assert (at_once(cloud, **large), at_once(cloud, "meta", **large)) == (4096, 32_768)
     assert at_once(cloud, point_encoder="dp3") == 8192
     assert at_once({**cloud, "depth": (1, 64, 64)}, point_encoder="dp3") == 4096
@@ -148,50 +142,6 @@ def test_a_part_of_a_frozen_encoder_has_no_gradient() -> None:
     net(torch.randn(7, 8, 3)).sum().backward()
     assert net.last.weight.grad is None
     assert net.hidden[0].weight.grad is not None
-
-
-def test_training_keeps_less_for_the_backward_pass_than_the_dense_formulation() -> None:
-    net = PointNet(3, (32, 64))
-    points = torch.randn(32, 512, 3)
-
-    def kept(forward: nn.Module) -> int:
-        sizes: dict[int, int] = {}
-
-        def pack(tensor: torch.Tensor) -> torch.Tensor:
-            sizes[tensor.data_ptr()] = tensor.numel()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            forward(points)
-        return sum(sizes.values())
-
-    assert kept(net) < 0.3 * kept(net.dense())
-
-
-def _boxes_on_a_table(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return depth images (N, 1, 32, 32) [m] of a table with a box of 3 cm, and where that is (N, 2), in images."""
-    at = torch.randint(0, 29, (count, 2))
-    pixels = torch.arange(32)
-    rows, columns = ((pixels >= at[:, axis, None]) & (pixels < at[:, axis, None] + 4) for axis in range(2))
-    table = torch.linspace(1.3, 0.7, 32)[:, None]
-    return (table - 0.03 * (rows[:, :, None] & columns[:, None, :]))[:, None], at / 32.0
-
-
-def test_depth_encoder_finds_what_is_centimetres_high_on_a_table() -> None:
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(DepthEncoder(32, 32, (16, 32), 32), torch.nn.Linear(32, 2))
-    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
-    for _ in range(150):
-        depth, at = _boxes_on_a_table(128)
-        loss = (net(depth) - at).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    depth, at = _boxes_on_a_table(512)
-    error_px = 32.0 * (net(depth) - at).square().mean().sqrt()
-    # One that sees nothing is off by 8.4.
-    assert error_px < 6.0
 
 
 def test_observation_encoder_takes_each_group_to_its_encoder() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every encoder of clouds promises."""
+"""Every encoder of clouds: invariance, chunks and memory."""
 
 from collections.abc import Callable
 from typing import get_args
@@ -30,7 +30,7 @@ def make(kind: str, features: int = 3, chunk: int | None = None) -> nn.Module:
     torch.manual_seed(0)
     if kind == "depth":
         net = DepthEncoder(16, 16, (4,), LATENT)
-        return ChunkedEncoder(net, net.rows, LATENT, chunk)
+        return ChunkedEncoder(net, chunk)
     return make_point_encoder(kind, features, (8, LATENT), scale=4.0, frequencies=(1.0,), chunk=chunk)
 
 

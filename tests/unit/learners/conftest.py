@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of all libraries share."""
+"""A fixture for the tests of all libraries."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each of two processes that train together does in test_distributed.py; its results go to rank_<N>.pt."""
+"""Program of two processes that train together for test_distributed.py; the results go to rank_<N>.pt."""
 
 import math
 import sys

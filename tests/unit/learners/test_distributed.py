@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(folder: Path) -> list[dict[str, Any]]:
-    """What the ranks have found."""
+    """The results of the ranks."""
     return [torch.load(folder / f"rank_{rank}.pt", weights_only=False) for rank in range(2)]
 
 

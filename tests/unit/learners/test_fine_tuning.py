@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO that goes on from a distilled policy, behind RSL-RL's adapter, on a fake task."""
+"""PPO that starts from a distilled policy, behind RSL-RL's adapter, on a fake task."""
 
 from pathlib import Path
 from typing import Any

@@ -31,7 +31,7 @@ MEMORY = {**ONCE, ("nonzero", "isaaclab_pc/learners/rsl_rl/model.py:get_latent")
 """Trajectories that are padded to one length have as many real steps as only the device knows."""
 
 RL_GAMES = {SKIPPED_UPDATES: 1, LOGGED: 2}
-"""What the environment logged, and the losses."""
+"""The log of the environment, and the losses."""
 
 RL_GAMES_MEMORY = {
     **RL_GAMES,

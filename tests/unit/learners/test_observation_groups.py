@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several clouds, depth images, cameras and features of points reach the action, through each library's network."""
+"""Several clouds, depth images, cameras and features of points reach the action, through each kind of network."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, get_args
 
-import gymnasium as gym
 import pytest
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from isaaclab_pc.agents import ppo
-from isaaclab_pc.sensors import DepthToCloud
-from isaaclab_pc.sensors.features import camera_of
+from isaaclab_pc.learners.rl_games.network import PointCloudNetwork
+from isaaclab_pc.learners.rsl_rl.model import PointCloudModel
 from isaaclab_pc.sensors.point_cloud_cfg import FEATURES
 from isaaclab_pc.settings.points import PointEncoder
 
@@ -32,31 +31,15 @@ Shapes = Mapping[str, tuple[int, ...]]
 Policy = Callable[[Mapping[str, Tensor]], Tensor]
 
 
-def settings(kind: Any, actor: Shapes) -> dict[str, Any]:
+def encoder_settings(kind: Any) -> dict[str, Any]:
     encoder = ppo.EncoderSettings(point_encoder=kind, point_channels=(8, 16), depth_channels=(4,), depth_latent=8)
-    return {
-        "actor": list(actor),
-        "critic": list(CRITIC),
-        "encoder": encoder.to_dict(),
-        "actor_hidden": [16],
-        "critic_hidden": [8],
-        "activation": "elu",
-    }
-
-
-def space(shapes: Shapes) -> gym.spaces.Dict:
-    return gym.spaces.Dict({name: gym.spaces.Box(-1.0, 1.0, shape) for name, shape in shapes.items()})
+    return encoder.to_dict()
 
 
 def rsl_rl(kind: str, actor: Shapes, memory: str | None = None) -> Policy:
-    pytest.importorskip("rsl_rl")
-    from isaaclab_pc.learners.rsl_rl.model import PointCloudModel
-
     like = TensorDict({name: torch.zeros(1, *shape) for name, shape in actor.items()}, batch_size=[1])
-    encoder = settings(kind, actor)["encoder"]
-    model = PointCloudModel(
-        like, {"actor": list(actor)}, "actor", 3, encoder=encoder, hidden_dims=[16], rnn_type=memory, rnn_hidden_dim=8
-    )
+    sizes: dict[str, Any] = {"hidden_dims": [16], "rnn_type": memory, "rnn_hidden_dim": 8}
+    model = PointCloudModel(like, {"actor": list(actor)}, "actor", 3, encoder=encoder_settings(kind), **sizes)
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
         model.reset()
@@ -66,11 +49,19 @@ def rsl_rl(kind: str, actor: Shapes, memory: str | None = None) -> Policy:
 
 
 def rl_games(kind: str, actor: Shapes, memory: str | None = None) -> Policy:
-    pytest.importorskip("rl_games")
-    from isaaclab_pc.learners.rl_games.network import PointCloudNetwork
-
     network = PointCloudNetwork(
-        {**actor, **CRITIC}, 3, rnn_type=memory, rnn_hidden_dim=8, init_std=1.0, aux_coef=0.0, **settings(kind, actor)
+        {**actor, **CRITIC},
+        3,
+        rnn_type=memory,
+        rnn_hidden_dim=8,
+        actor=list(actor),
+        critic=list(CRITIC),
+        encoder=encoder_settings(kind),
+        actor_hidden=[16],
+        critic_hidden=[8],
+        activation="elu",
+        init_std=1.0,
+        aux_coef=0.0,
     )
 
     def act(obs: Mapping[str, Tensor]) -> Tensor:
@@ -80,43 +71,14 @@ def rl_games(kind: str, actor: Shapes, memory: str | None = None) -> Policy:
     return act
 
 
-def skrl(kind: str, actor: Shapes) -> Policy:
-    pytest.importorskip("skrl")
-    from isaaclab_pc.learners.skrl.model import PointCloudModel
-
-    model = PointCloudModel(
-        observation_space=space(actor),
-        state_space=space(CRITIC),
-        action_space=gym.spaces.Box(-1.0, 1.0, (3,)),
-        device="cpu",
-        init_std=1.0,
-        aux_coef=0.0,
-        **settings(kind, actor),
-    )
-    return model.policy
-
-
-def sb3(kind: str, actor: Shapes) -> Policy:
-    pytest.importorskip("stable_baselines3")
-    from isaaclab_pc.learners.sb3.policy import PointCloudPolicy
-
-    network: Any = {"init_std": 1.0, "aux_coef": 0.0, **settings(kind, actor)}
-    actions = gym.spaces.Box(-1.0, 1.0, (3,))
-    model = PointCloudPolicy(space({**actor, **CRITIC}), actions, lambda left: 1e-3, net_arch=network)
-    return lambda obs: model.get_distribution(obs).mode()
-
-
-LIBRARIES: dict[str, Callable[[str, Shapes], Policy]] = {
+NETWORKS: dict[str, Callable[[str, Shapes], Policy]] = {
     "rsl_rl": rsl_rl,
     "rsl_rl, gru": partial(rsl_rl, memory="gru"),
-    "rsl_rl, lstm": partial(rsl_rl, memory="lstm"),
+    # That of skrl and Stable-Baselines3, too.
     "rl_games": rl_games,
-    "rl_games, gru": partial(rl_games, memory="gru"),
     "rl_games, lstm": partial(rl_games, memory="lstm"),
-    "skrl": skrl,
-    "sb3": sb3,
 }
-every_library = pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES.keys())
+every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS.keys())
 
 
 def observe(actor: Shapes) -> dict[str, Tensor]:
@@ -124,7 +86,7 @@ def observe(actor: Shapes) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("kind", get_args(PointEncoder))
-@every_library
+@every_network
 def test_every_input_of_the_policy_changes_its_action_and_the_order_of_points_does_not(
     make: Callable[[str, Shapes], Policy], kind: str
 ) -> None:
@@ -152,7 +114,7 @@ def test_every_input_of_the_policy_changes_its_action_and_the_order_of_points_do
 
 
 @pytest.mark.parametrize("kind", get_args(PointEncoder))
-@every_library
+@every_network
 def test_the_frames_of_a_history_are_told_apart(make: Callable[[str, Shapes], Policy], kind: str) -> None:
     torch.manual_seed(0)
     actor = {"policy": (10,), "points": (3, 12, 4), "depth": (2, 1, 16, 16)}
@@ -167,25 +129,3 @@ def test_the_frames_of_a_history_are_told_apart(make: Callable[[str, Shapes], Po
                 assert not torch.allclose(policy({**obs, name: changed}), action), (name, frame)
             assert not torch.allclose(policy({**obs, name: obs[name].flip(1)}), action), name
         torch.testing.assert_close(policy({**obs, "points": obs["points"].flip(2)}), action)
-
-
-@every_library
-def test_what_a_second_camera_sees_changes_the_action(make: Callable[[str, Shapes], Policy]) -> None:
-    torch.manual_seed(0)
-    sizes = [(9, 12), (8, 8)]
-    cloud = DepthToCloud(1, sizes, 40, device="cpu", dtype="float32", crop_lower=(-9, -9, -9), crop_upper=(9, 9, 9))
-    pinhole = torch.tensor([[8.0, 0.0, 4.0], [0.0, 8.0, 4.0], [0.0, 0.0, 1.0]]).expand(1, 2, 3, 3)
-    places = torch.tensor([[[0.0, 0.0, 0.0], [0.3, 0.0, 0.0]]])
-    turns = torch.tensor([0.0, 0.0, 0.0, 1.0]).expand(1, 2, 4)
-
-    def fuse(depths: list[Tensor]) -> Tensor:
-        seen = cloud(depths, pinhole, places, turns, torch.zeros(1, dtype=torch.int32))
-        return torch.cat([seen.points, camera_of(sizes, seen.pixels)[..., None]], dim=-1)
-
-    depths = [torch.rand(1, *size) + 0.5 for size in sizes]
-    actor = {"policy": (5,), "points": (40, 4)}
-    policy = make("pointnet", actor)
-    obs = {**observe(actor), "policy": torch.rand(1, 5), "critic": torch.rand(1, 7), "points": fuse(depths)}
-    closer = {**obs, "points": fuse([depths[0], 0.5 * depths[1]])}
-    with torch.no_grad():
-        assert not torch.allclose(policy(closer), policy(obs))

@@ -82,15 +82,6 @@ def test_clouds_are_kept_as_half_the_bytes_and_vectors_whole() -> None:
     assert tensor_bytes(replay) == tensor_bytes(Replay(SHAPES, 4, 10, "cpu")) == 10 * (2 * 9 + 4 * 2 + 4 * 4)
 
 
-def test_a_sample_keeps_its_value_when_its_source_changes() -> None:
-    replay = Replay(SHAPES, 4, 8, "cpu")
-    obs, labels = samples(1, 2)
-    obs = {name: value.clone() for name, value in obs.items()}
-    replay.add(obs, labels)
-    obs["policy"].fill_(7.0)
-    assert replay.newest(2, ["policy"])["policy"][:, 0].tolist() == [1.0, 2.0]
-
-
 def test_samples_of_an_inference_can_be_learned_from() -> None:
     replay = Replay(SHAPES, 4, 8, "cpu")
     with torch.inference_mode():

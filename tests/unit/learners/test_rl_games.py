@@ -237,7 +237,7 @@ def test_a_recurrent_network_of_rl_games_own_acts_on_what_it_saw(kind: str, sepa
 
 
 def with_central_value(folder: Path) -> Any:
-    """A runner of four iterations whose learning rates, 0.01 and 0.02, fall in a line, with a critic of its own."""
+    """A runner of four iterations with a critic of its own; the learning rates, 0.01 and 0.02, fall in a line."""
     rates = {"lr_schedule": "linear", "learning_rate": 0.01}
     critic = {
         **{"minibatch_size": 32768, "mini_epochs": 1, "learning_rate": 0.02, "lr_schedule": "linear"},
@@ -248,14 +248,10 @@ def with_central_value(folder: Path) -> Any:
     return vector_runner(StateEnv(FakeEnv()), folder, iterations=4, states=("critic",), config=config)
 
 
-def test_the_minibatch_of_a_critic_of_its_own_is_that_of_the_plan(tmp_path: Path) -> None:
-    agent: Any = with_central_value(tmp_path)._agent
-    assert len(agent.central_value_net.dataset) == 2
-
-
 def test_a_bad_update_of_a_critic_of_its_own_does_not_happen(tmp_path: Path) -> None:
     runner = with_central_value(tmp_path)
     critic: Any = runner._agent.central_value_net
+    assert len(critic.dataset) == 2, "its minibatch is that of the plan"
     before = {name: value.clone() for name, value in critic.state_dict().items()}
     env: Any = runner._agent.vec_env
     observe = env._observe

@@ -9,7 +9,7 @@ import torch
 from rsl_rl.models import MLPModel
 from tensordict import TensorDict
 
-from isaaclab_pc.agents.pointnet import PointNet
+from isaaclab_pc.agents.point_encoders import PointNet
 from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.rsl_rl.model import PointCloudModel
