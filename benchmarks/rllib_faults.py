@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The faults of docs/fault-tolerance.md, injected into RLlib: real processes, real signals.
+"""The faults of benchmarks/results/faults.md, injected into RLlib: real processes, real signals.
 
 RLlib has an environment of its own, apart from this project's, which it does not need:
 
