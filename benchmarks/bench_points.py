@@ -7,11 +7,10 @@ Time is the median of single calls after a warm-up. All methods take turns of at
 busy machine slows all alike; the best call is shown as well. The pure torch farthest-point loop runs once, on at most
 64 environments, and is scaled by their number, as it does the same work for each.
 
-Peak extra memory is what the process grows by while a method is built and called after a warm-up, the output included
-(median of five). The kernel's high-water mark of resident memory is reset before (/proc/self/clear_refs, Linux only),
-which sees the memory of every library. It is measured on one thread in a process of its own, whose malloc hands blocks
-of 64 KiB and more back at once: what an earlier call left behind would hide what a later one needs. On a GPU it is
-torch's peak; peers that run on the CPU show none.
+Peak extra memory is the growth of the process while a method is built and called after a warm-up, output included
+(median of five): the kernel's high-water mark of resident memory, reset before (/proc/self/clear_refs, Linux only), in
+a process of one thread that returns blocks of 64 KiB and more at once. On a GPU it is torch's peak; peers that run on
+the CPU show none.
 
 The floor is the time to read the depth once and write the float16 points once, at the bandwidth at which torch copies
 the same depth images (bytes read plus bytes written), which small ones reach in the cache.

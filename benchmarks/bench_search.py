@@ -3,10 +3,10 @@
 
     python benchmarks/bench_search.py --out benchmarks/results/search.md
 
-Each curve is how peak memory grows with the number of environments, or what else ends a trial, scaled so that the limit
-is where the trials begin to fail. The limits are spread evenly over the logarithm from 17 to 60,000. Sizes go from 32
-to 65,536; ours and doubling + bisection take multiples of 32. Peers are written anew after their
-published algorithms:
+compares searches on synthetic curves: each curve is peak memory over the number of environments, or another cause that
+ends a trial, scaled so that trials fail above the limit. Limits are spread evenly over the logarithm from 17 to 60,000.
+Sizes go from 32 to 65,536; ours and doubling + bisection take multiples of 32. Peers reimplement their published
+algorithms:
 
 - doubling + bisection: double from the smallest size until a trial fails, then bisect to the granule.
 - Lightning power, binsearch: `BatchSizeFinder` of PyTorch Lightning (lightning/pytorch/tuner/batch_size_scaling.py),
@@ -17,11 +17,10 @@ published algorithms:
 - linear autotune: `--autotune` of Isaac Lab's scripts/benchmarks/benchmark_cameras.py, a step of 25 more at each trial,
   its default; it answers the first size past the limit.
 
-found/true is against the largest multiple of 32 that fits, and against the largest that also leaves the margin of ours
-free; an answer that does not fit counts as nothing found. Limits below 32, where nothing allowed fits, are left out of
-it. An answer is untested when no trial of that size ran and fitted. Refits is the share of 20 more runs in which an
-answer on the noisy curve fits. Trials and failing trials are given as median / worst, where a failing trial is one that
-runs out of memory, crashes or hangs; environments tried is the sum of sizes, in the mean.
+found/true is against the largest multiple of 32 that fits, and against the largest that also leaves our margin free;
+an answer that does not fit counts as 0, and limits below 32 are left out. An answer is untested when no trial of that
+size ran and fitted. Refits is the share of 20 more runs in which an answer on the noisy curve fits. Trials and failing
+trials (out of memory, crash or hang) are median / worst; environments tried is the mean sum of sizes.
 """
 
 from __future__ import annotations

@@ -6,17 +6,15 @@ Six curves of speed, as on two CPU cores: an iteration has 4,096 samples, its ro
 64 on two, of which one is slower at 256. A trial builds for 10 s and 0.01 s an environment, does an iteration that is
 not measured, and measures for 5 s, at least one more.
 
-Beside other programs all of that takes longer: each build, rollout and update by a factor of its own, 1 + (m - 1) u^3
-with u drawn evenly from 0 to 1. m is 2.5 beside one other job and 8 beside two or three, so that a quarter is hardly
-slowed, and half by two or more: rollouts of `lift` took twice as long in the median beside two programs of 60 % of a
-core each. At a load of 9 the factor is three times that. Jobs that start in the middle are two or three, from some time
-in the first 80 s on.
+Other programs slow each build, rollout and update by a factor of its own, 1 + (m - 1) u^3 with u drawn evenly from 0
+to 1. m is 2.5 beside one other job and 8 beside two or three, so that a quarter is hardly slowed, and half by two or
+more: rollouts of `lift` took twice as long in the median beside two programs of 60 % of a core each. At a load of 9
+the factor is three times that. Two or three jobs start in the middle, within the first 80 s.
 
-The right size is the smallest within 5 % of the best. An answer fails where it is below half of that; lost is what its
-true speed is below the best. Nothing is limited in time. Methods:
+The right size is the smallest within 5 % of the best. An answer below half of that fails; lost is its true speed
+against the best. There is no time limit. Methods:
 
-- upwards, mean: as this search was. It doubles from 32 while a size is faster than all smaller ones, by the mean time
-  of an iteration.
+- upwards, mean: doubles from 32 while a size is faster than all smaller ones, by the mean time of an iteration.
 - upwards, pooled: the least rollout of a size and the least update of all trials count, and a size that looks slower
   runs again.
 - downwards, pooled: this project's search. It halves from 256 until a size is more than 5 % slower than the best; a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The faults of docs/fault-tolerance.md, injected into RLlib: real processes, real signals.
+"""The faults of benchmarks/results/faults.md, injected into RLlib: real processes, real signals.
 
 RLlib has an environment of its own, apart from this project's, which it does not need:
 
@@ -10,16 +10,15 @@ RLlib has an environment of its own, apart from this project's, which it does no
 `--fault NAME` picks some. Rows that `--rows` holds already are not measured again, so that a run that was cut off goes
 on.
 
-What is disturbed is benchmarks/rllib_training.py: PPO on the new API stack, CartPole, two env-runner processes with
-four environments each, the learner in the driver, updates of 500 samples, and where a plain script trains a checkpoint
-after each iteration that ends a second or more after the last one. What a row does not name is as RLlib has it. A fault
-comes at a random moment, up to two seconds after the one before it was overcome.
+Faults hit benchmarks/rllib_training.py: PPO on the new API stack, CartPole, two env-runner processes with four
+environments each, the learner in the driver, updates of 500 samples, and in a plain script a checkpoint after each
+iteration that ends a second or more after the last one. Settings that a row does not name are RLlib's defaults. A fault
+comes at a random moment, up to two seconds after the last one was overcome.
 
-- Survived: training went on, without a person doing anything. Iterations without samples, which RLlib counts, do
-  not count here.
-- Iterations lost: those that were finished before the fault and had to be done again.
-- Seconds to the next iteration's end count from the fault. What had begun before may end without having noticed.
-- Process back: from the kill until the new runner has its environments; all of them, where two were killed.
+- Survived: training went on by itself. Iterations without samples, which RLlib counts, do not count here.
+- Iterations lost: finished before the fault, and done again.
+- Seconds to the next iteration's end count from the fault; an iteration that had begun may end undisturbed.
+- Process back: from the kill until all new runners have their environments.
 - Environments made anew: of the eight, after one fault, by the end of the iteration after the next.
 - An iteration before / after: median seconds of the first three, and of the three after the last fault.
 - Load: processes that wanted one of the cores at the end, this benchmark's and others'.
