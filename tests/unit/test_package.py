@@ -35,7 +35,7 @@ LIGHT_MODULES = (
         "isaaclab_pc.faults.dump",
         "isaaclab_pc.processes.output_filter",
     ),
-    *("isaaclab_pc.run.iteration_log", "isaaclab_pc.report.run_curves"),
+    "isaaclab_pc.run.iteration_log",
 )
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
 
