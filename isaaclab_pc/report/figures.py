@@ -226,7 +226,10 @@ def _time_line(run: RunFacts) -> PageFigure | None:
             died_at = at if event.name == "died" else died_at
 
     ended = read_time(run.data.ended)
-    last = max([1.0, *(end for _, _, end, _ in spans), *([(ended - start).total_seconds()] if ended else [])])
+    ends = [1.0, *(end for _, _, end, _ in spans)]
+    if ended is not None:
+        ends.append((ended - start).total_seconds())
+    last = max(ends)
     unit, size = _unit(last)
     is_bad = ("died", "stood still", "gave up")
     bars = [Bar(n, b / size, e / size, text, BAD if n in is_bad else SERIES[0]) for n, b, e, text in spans]

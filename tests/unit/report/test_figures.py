@@ -94,8 +94,15 @@ def trial(num_envs: int, outcome: Outcome = Outcome.FITS, *, on_gpu: bool = Fals
     size = GIB + num_envs * 2**20
     device, device_budget = (size, 2 * GIB) if on_gpu else (None, None)
     speed = 1000.0 * num_envs / (num_envs + 50) if outcome is Outcome.FITS else 0.0
-    host = {"host_bytes": size, "host_budget": 2 * GIB}
-    return Trial(num_envs, outcome, speed, **host, device_bytes=device, device_budget=device_budget)
+    return Trial(
+        num_envs,
+        outcome,
+        speed,
+        host_bytes=size,
+        host_budget=2 * GIB,
+        device_bytes=device,
+        device_budget=device_budget,
+    )
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
