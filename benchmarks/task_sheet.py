@@ -24,8 +24,7 @@ from PIL import Image
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
-from isaaclab_pc.viewer.picture_camera import add_picture_camera, read_pictures
-from isaaclab_pc.viewer.scene_pictures import PictureView
+from isaaclab_pc.viewer.scene_pictures import PictureView, add_picture_camera, read_pictures
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -19,8 +19,8 @@ from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.report.comparison import differences
 from isaaclab_pc.report.read_run import RunFacts, read_runs
+from isaaclab_pc.report.run_tables import differences
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import LOGS, make_folder, writing
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint

@@ -14,7 +14,7 @@ from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
+from isaaclab_pc.report.page import MAX_RUNS, REPORT_NAME, comparison_page, run_page
 from isaaclab_pc.run.find_checkpoint import newest_run
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder, writing
 from isaaclab_pc.settings.base import ScriptSettings, shown
@@ -56,7 +56,7 @@ Examples
   python scripts/report.py logs/rsl_rl/reach/<time>               one run
   python scripts/report.py run=latest                             the newest run of reach
   python scripts/report.py run=latest task=lift runner=rl_games   the newest run of another task and library
-  python scripts/report.py logs/rsl_rl/lift/*                     compare runs, {MOST_RUNS} at most
+  python scripts/report.py logs/rsl_rl/lift/*                     compare runs, {MAX_RUNS} at most
   python scripts/report.py run=latest out=report.html             write it somewhere else
 
 {settings_table(SELECTS.__contains__, ReportSettings)}
@@ -86,8 +86,8 @@ def _run(argv: Sequence[str]) -> int:
 
     if not folders:
         raise ConfigError("Which run? Give its folder, logs/<runner>/<task>/<time>, or run=latest.")
-    if len(folders) > MOST_RUNS:
-        raise ConfigError(f"{len(folders)} runs are more than one page shows: give at most {MOST_RUNS}.")
+    if len(folders) > MAX_RUNS:
+        raise ConfigError(f"{len(folders)} runs are more than one page shows: give at most {MAX_RUNS}.")
     if own.out is not None:
         _check_file(Path(own.out))
 

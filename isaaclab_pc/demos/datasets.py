@@ -39,13 +39,10 @@ class Demo:
 
     name: str
     """Its group, ``demo_<i>``."""
-
     length: int
     """Steps."""
-
     success: bool
     """Whether the task was fulfilled in its last step."""
-
     seed: int
     """Seed of its reset."""
 
@@ -54,11 +51,11 @@ class _Demos(Dataset[dict[str, Any]]):
     """A file that is read as items are asked for, opened once in each process that asks."""
 
     def __init__(self, path: str | Path, keys: Sequence[str] = KEYS) -> None:
-        """Read what episodes there are.
+        """List the episodes.
 
         Args:
             path: The file.
-            keys: What an item holds, out of ``obs``, ``actions``, ``rewards``, ``dones`` and ``states``; fewer are
+            keys: Contents of an item, out of ``obs``, ``actions``, ``rewards``, ``dones`` and ``states``; fewer are
                 read faster. A single observation group is named as ``obs/points``.
 
         Raises:
@@ -71,7 +68,11 @@ class _Demos(Dataset[dict[str, Any]]):
             data: Any = file["data"]
             # Groups are listed by the alphabet, demo_10 before demo_2.
             names = sorted(data, key=lambda name: int(name.removeprefix("demo_")))
-            self.demos = [_describe(name, data[name]) for name in names]
+            attrs = [data[name].attrs for name in names]
+            self.demos = [
+                Demo(name, int(of_demo["num_samples"]), bool(of_demo["success"]), int(of_demo["seed"]))
+                for name, of_demo in zip(names, attrs, strict=True)
+            ]
             """The episodes in the order of the file."""
             self._leaves: list[str] = []
             if names:
@@ -113,19 +114,15 @@ class Episodes(_Demos):
         return len(self.demos)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Read one episode.
-
-        Raises:
-            IndexError: There is no such episode.
-        """
+        """Read one episode; an IndexError where there is no such one."""
         return self._read(self.demos[index], slice(None))
 
 
 class Transitions(_Demos):
-    """Single steps of all episodes, one after another: an item is that of :class:`Episodes` without its T."""
+    """Single steps of all episodes, one after another: items of :class:`Episodes` without the dimension T."""
 
     def __init__(self, path: str | Path, keys: Sequence[str] = KEYS) -> None:
-        """Read what episodes there are; arguments and errors are those of :class:`Episodes`."""
+        """List the episodes; arguments and errors are those of :class:`Episodes`."""
         super().__init__(path, keys)
         self._ends = list(accumulate(demo.length for demo in self.demos))
 
@@ -134,21 +131,12 @@ class Transitions(_Demos):
         return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Read one step.
-
-        Raises:
-            IndexError: There is no such step.
-        """
+        """Read one step; an IndexError where there is no such one."""
         position = range(len(self))[index]
         episode = bisect.bisect_right(self._ends, position)
         demo = self.demos[episode]
         first_position = self._ends[episode] - demo.length
         return self._read(demo, position - first_position)
-
-
-def _describe(name: str, group: Any) -> Demo:
-    attrs = group.attrs
-    return Demo(name, int(attrs["num_samples"]), bool(attrs["success"]), int(attrs["seed"]))
 
 
 def _leaves(demo: Any, key: str) -> list[str]:

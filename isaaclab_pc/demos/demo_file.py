@@ -25,7 +25,7 @@ import contextlib
 import glob
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,13 +57,10 @@ class Progress:
 
     episodes: int = 0
     """Episodes that were kept."""
-
     attempts: int = 0
     """Episodes that were run."""
-
     successes: int = 0
     """Episodes that succeeded, kept or not."""
-
     next_seed: int | None = None
     """The first seed above all used ones; None where there is nothing yet."""
 
@@ -75,12 +72,7 @@ class Progress:
 
     def plus(self, episodes: int, attempts: int, successes: int, seed: int) -> Progress:
         """Return the progress after one more wave, which used ``seed``."""
-        return Progress(
-            episodes=self.episodes + episodes,
-            attempts=self.attempts + attempts,
-            successes=self.successes + successes,
-            next_seed=seed + 1,
-        )
+        return Progress(self.episodes + episodes, self.attempts + attempts, self.successes + successes, seed + 1)
 
 
 class DemoFile:
@@ -121,17 +113,20 @@ class DemoFile:
             settings: The run's settings, device and physics backend chosen.
 
         Raises:
-            ConfigError: The file differs; the message names the first setting in which it does.
+            ConfigError: The file differs in a setting, which the message names.
         """
-        paths = [path for path in (self.path, *self._waves()[:1]) if path.is_file()]
-        for path in paths:
-            recorded = flatten(_read_settings(path))
-            asked = flatten(json.loads(json.dumps(_shared(settings))))
+        asked = flatten(json.loads(json.dumps(_shared(settings))))
+        for path in (path for path in (self.path, *self._waves()[:1]) if path.is_file()):
+            with _open(path) as file:
+                data: Any = file["data"]
+                recorded = flatten(json.loads(data.attrs["env_args"])["settings"])
             for key in sorted(recorded.keys() | asked.keys(), key=lambda key: (key != "task", key)):
-                if recorded.get(key) != asked.get(key):
+                was, now = recorded.get(key), asked.get(key)
+                if was != now:
+                    was, now = ("null" if value is None else value for value in (was, now))
                     raise ConfigError(
-                        f"file={self.path} was recorded with {key}={_shown(recorded.get(key))}, not "
-                        f"{_shown(asked.get(key))}: give the same settings to go on with it, or another file."
+                        f"file={self.path} was recorded with {key}={was}, not {now}: give the same settings to go on "
+                        "with it, or another file."
                     )
 
     def progress(self) -> Progress:
@@ -140,7 +135,9 @@ class DemoFile:
         total = Progress()
         for path in (*files, *self._waves()):
             with h5py.File(path, "r", locking=False) as file:
-                total = _add(total, file)
+                data: Any = file["data"]
+                attempts, successes, next_seed = (int(data.attrs[name]) for name in (*_COUNTS, "next_seed"))
+                total = total.plus(len(data), attempts, successes, next_seed - 1)
         return total
 
     def add_wave(
@@ -198,13 +195,10 @@ class DemoFile:
         first = 0
         if self.path.is_file():
             with _open(self.path) as file:
-                first = _number(file, "next_seed")
-
-        waves = []
-        for path in sorted(self.parts.glob(f"seed_*{SUFFIX}")):
-            if int(path.stem.removeprefix("seed_")) >= first and _is_whole(path):
-                waves.append(path)
-        return waves
+                data: Any = file["data"]
+                first = int(data.attrs["next_seed"])
+        paths = sorted(self.parts.glob(f"seed_*{SUFFIX}"))
+        return [path for path in paths if int(path.stem.removeprefix("seed_")) >= first and _is_whole(path)]
 
 
 def _tidy(lock: Path) -> None:
@@ -241,27 +235,6 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
-    with _open(path) as file:
-        data: Any = file["data"]
-        return json.loads(data.attrs["env_args"])["settings"]
-
-
-def _number(file: h5py.File, name: str) -> int:
-    value: Any = file["data"].attrs[name]
-    return int(value)
-
-
-def _add(total: Progress, file: h5py.File) -> Progress:
-    data: Any = file["data"]
-    return total.plus(
-        episodes=len(data),
-        attempts=_number(file, "attempts"),
-        successes=_number(file, "successes"),
-        seed=_number(file, "next_seed") - 1,
-    )
-
-
 def _append(merged: h5py.File, wave: h5py.File) -> None:
     """Add a wave to a file, which is empty before the first one."""
     source: Any = wave["data"]
@@ -279,7 +252,3 @@ def _append(merged: h5py.File, wave: h5py.File) -> None:
     for name in ("total", *_COUNTS):
         data.attrs[name] += source.attrs[name]
     data.attrs["next_seed"] = source.attrs["next_seed"]
-
-
-def _shown(value: Sequence[Any] | str | float | None) -> str:
-    return "null" if value is None else str(value)

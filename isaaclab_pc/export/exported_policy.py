@@ -51,19 +51,19 @@ def output_of_state(name: str) -> str:
 class PlainPolicy(nn.Module):
     """A copy of a runner's policy that can be exported: on the CPU, one float32 tensor for each observation group.
 
-    What a policy remembers is given as well, and returned after the actions.
+    A policy with a memory takes it as further inputs, and returns it after the actions.
     """
 
     def __init__(self, policy: nn.Module, obs: Mapping[str, Tensor]) -> None:
         """Copy a policy and find out which groups it reads.
 
         Args:
-            policy: What :meth:`isaaclab_pc.learners.Runner.policy` returned, of a runner that loaded it: one
-                that trained keeps tensors of its last update, which cannot be copied.
+            policy: :meth:`isaaclab_pc.learners.Runner.policy` of a runner that loaded it: one that trained keeps
+                tensors of its last update, which cannot be copied.
             obs: Observation groups by name, those that it does not read included.
 
         Raises:
-            ConfigError: The policy remembers what it saw, and cannot be given that.
+            ConfigError: The policy is recurrent, and its memory cannot be given to it.
         """
         super().__init__()
         self.policy = _densified(copy.deepcopy(policy).cpu().float().eval())
@@ -106,12 +106,7 @@ class PlainPolicy(nn.Module):
         return {name: obs[name].float().cpu() for name in self.groups}
 
     def write_torchscript(self, path: Path, inputs: Mapping[str, Tensor]) -> None:
-        """Write a TorchScript file whose ``forward`` takes and returns what that of this class does.
-
-        Args:
-            path: Where to.
-            inputs: What :meth:`inputs` returned, at least two observations.
-        """
+        """Write a TorchScript file with this ``forward``, traced with at least two observations of :meth:`inputs`."""
         with torch.no_grad():
             traced: Any = torch.jit.trace(self, self._example(inputs), check_trace=False)
         traced.save(str(path))
@@ -144,7 +139,7 @@ class PlainPolicy(nn.Module):
 
 
 def _drop_inner_shapes(path: Path) -> None:
-    """Leave it to whoever reads an ONNX file to find the shapes within: those of an LSTM are written wrongly."""
+    """Let readers of an ONNX file infer the inner shapes: the exporter writes wrong ones for an LSTM."""
     import onnx
 
     model = onnx.load(path)
@@ -165,7 +160,7 @@ class _Reads(dict[str, Tensor]):
 
 
 def compute_in_float32(policy: nn.Module) -> None:
-    """Let a policy compute in float32, as what is exported does, whatever the ``precision`` of its encoders."""
+    """Let a policy compute in float32, as exported policies do, whatever the ``precision`` of its encoders."""
     for module in policy.modules():
         if isinstance(module, ObservationEncoder):
             module.precision = "float32"
@@ -182,7 +177,7 @@ def _densified(module: nn.Module) -> nn.Module:
 
 
 def load_torchscript(path: Path) -> Run:
-    """Return what runs a TorchScript file."""
+    """Load a TorchScript file."""
     module: Any = torch.jit.load(str(path))
 
     def run(inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
@@ -194,7 +189,7 @@ def load_torchscript(path: Path) -> Run:
 
 
 def load_onnx(path: Path) -> Run:
-    """Return what runs an ONNX file with onnxruntime, on one thread of the CPU."""
+    """Load an ONNX file into onnxruntime, on one thread of the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -216,17 +211,16 @@ def compare(
     state: Mapping[str, Tensor] = MappingProxyType({}),
     began: Sequence[bool] = (),
 ) -> float:
-    """Compare an exported policy's actions with the runner's, step by step, of one environment and of three at once.
+    """Return the largest difference between actions of an exported policy and the runner's, as for :data:`TOLERANCE`.
+
+    Each of T steps is compared for one environment and for three at once.
 
     Args:
         run: The exported policy.
-        inputs: Its inputs by name, each (T, ...), float32, T steps one after the other.
+        inputs: Its inputs by name, each (T, ...), float32.
         expected: The runner's actions, shape (T, A).
         state: :attr:`PlainPolicy.state`.
         began: Whether an episode began with a step, T values; only a policy with a memory needs them.
-
-    Returns:
-        The largest difference of an action, relative to actions that are larger than 1.
 
     Raises:
         RuntimeError: They differ by more than :data:`TOLERANCE`, or have another shape.
@@ -252,13 +246,7 @@ def compare(
 
 
 def milliseconds(run: Run, inputs: Mapping[str, Tensor], repeats: int = 200) -> float:
-    """Return the median time of an action on one thread [ms].
-
-    Args:
-        run: The exported policy.
-        inputs: Its inputs by name, of one observation.
-        repeats: Number of timed actions.
-    """
+    """Return the median time of so many actions for one observation, on one thread [ms]."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``policy.json``: what an exported policy reads and writes, and how its point cloud is made."""
+"""``policy.json``: inputs and outputs of an exported policy, and how its point cloud is made."""
 
 from __future__ import annotations
 
@@ -77,13 +77,10 @@ def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: i
 
 
 def describe_memory(state: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
-    """Describe what a policy remembers as JSON values.
+    """Describe a policy's memory: an input and an output for each part, after the other ones, in this order.
 
     Args:
-        state: That before the first step of an episode, by the names of the inputs, each (M, 1, H).
-
-    Returns:
-        An input and an output for each part; they come after the other ones, in this order.
+        state: The memory before the first step of an episode, by the names of the inputs, each (M, 1, H).
     """
     return [
         {
@@ -98,13 +95,15 @@ def describe_memory(state: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
 
 
 def describe_sight(content: dict[str, Any], frames: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Add how little was seen at least, by which a robot's side tells a covered lens and an empty cloud.
+    """Add the least that was seen, by which a robot's side recognizes a covered lens and an empty cloud.
+
+    Each camera gets ``least_seen``, the smallest share of an image's pixels that have a depth and are not removed, and
+    ``median_depth``, the smallest and the largest median of an image [m]; the cloud gets ``least_points``, the fewest
+    distinct points.
 
     Args:
-        content: What :func:`describe_policy` returned. Each camera gets ``least_seen``, the smallest share of an
-            image's pixels that have a depth and are not removed, and ``median_depth``, the smallest and the largest
-            median of an image [m]; the cloud gets ``least_points``, the fewest distinct points.
-        frames: The steps of an episode, each what :attr:`CloudRecorder.frame` returned, or ``depth_camera`` alone.
+        content: Result of :func:`describe_policy`, which is changed.
+        frames: The steps of an episode: :attr:`CloudRecorder.frame`, or ``depth_camera`` alone.
     """
     limits = [entry["max_depth"] for entry in content["inputs"] if "max_depth" in entry]
     for name, camera in content.get("cameras", {}).items():

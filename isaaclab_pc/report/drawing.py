@@ -71,7 +71,7 @@ def draw_svg(
     size: tuple[float, float] = (4.6, 2.8),
     panels: tuple[int, int] = (1, 1),
 ) -> str:
-    """Draw a figure for a page.
+    """Draw a figure as an ``<svg>`` element that scales with its parent, in the CSS colours of the page.
 
     Args:
         draw: Draws into matplotlib's axes, or an array of them, in the colours of this module.
@@ -79,9 +79,6 @@ def draw_svg(
         label: Description of the figure, for those who do not see it.
         size: Width and height [inch].
         panels: Rows and columns of axes.
-
-    Returns:
-        An ``<svg>`` element that scales with its parent. Its colours are CSS variables of the page.
     """
     with mpl.rc_context({**_style(_STAND_INS), "svg.hashsalt": key}), warnings.catch_warnings():
         # A letter that matplotlib's own font lacks is the browser's to draw.
@@ -116,25 +113,18 @@ def save_png(
 
 
 def legend_above(axes: Any) -> None:
-    """Put a legend above the axes, where it covers nothing; a figure of one panel grows by its height.
-
-    Args:
-        axes: matplotlib's axes; what has a label in them is named. Labels wider than the axes are shortened.
-    """
+    """Put a legend above the axes, labels shortened to their width; a figure of one panel grows by its height."""
     handles, names = axes.get_legend_handles_labels()
     figure = axes.figure
     width, height = figure.get_size_inches()
     rows, columns = axes.get_subplotspec().get_gridspec().get_geometry()
     room = round(_LEGEND_LETTERS * width / columns)
-    labels = [_shortened(name, room - _LEGEND_SAMPLE) for name in names]
+    most = room - _LEGEND_SAMPLE
+    labels = [name if len(name) <= most else f"{name[: most - 1]}…" for name in names]
     per_row = min(max(room // (max(map(len, labels)) + _LEGEND_SAMPLE), 1), len(labels))
     if rows * columns == 1:
         figure.set_size_inches(width, height + _LEGEND_ROW * math.ceil(len(labels) / per_row))
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.02), ncols=per_row, borderaxespad=0.0)
-
-
-def _shortened(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def _style(colors: Sequence[str]) -> dict[Any, Any]:

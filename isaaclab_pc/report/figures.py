@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a report, chosen by what the folders of its runs hold. Loads matplotlib."""
+"""The figures of one run and of several, chosen by what their folders hold. Loads matplotlib."""
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, Literal
+from typing import Any, Literal
 
-from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.report.drawing import BAD, SERIES, save_png
-from isaaclab_pc.report.film_figures import film_figure, look_figure
+from isaaclab_pc.report.film_figures import film_figure
 from isaaclab_pc.report.read_run import Event, RunFacts, read_time
 from isaaclab_pc.report.run_figures import LIMIT, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
 from isaaclab_pc.report.search_figures import ledger_figure, memory_figure, speed_figure
@@ -23,14 +21,19 @@ from isaaclab_pc.run.record import CurvePoint
 __all__ = ["comparison_figures", "run_figures", "save_comparison_plot"]
 
 _Axis = Literal["steps", "time"]
+_Metric = tuple[str, RunFacts, str]
+"""Name of a curve, its run, and its metric."""
+
+_Drawing = Callable[[], PageFigure | None]
+"""Draws a figure; None where the run has no data for it."""
 
 _GIB = 2**30
 _STEPS = "environment steps"
 _PER_SECOND = "environment steps per second"
 _SPEEDS = {"environment": "Perf/env_fps", "with inference": "Perf/inference_fps", "with the update": "Perf/total_fps"}
 _REWARD = "Episode_Reward/"
-_MOST_TERMS = 6
-"""Terms of the reward that one figure shows."""
+_MAX_TERMS = 6
+"""Reward terms in one figure."""
 
 _FILMS = {
     "first": "First look",
@@ -46,62 +49,59 @@ _COMPARED: tuple[tuple[str, str, str, _Axis], ...] = (
     ("mean_reward", "Mean return", "return", "time"),
     ("Perf/total_fps", "Speed", _PER_SECOND, "steps"),
 )
-"""Metric, title and label of the figures in which runs are compared."""
-
-
-def _tolerant[**P](draw: Callable[Concatenate[RunFacts, P], PageFigure | None]) -> Callable[..., list[PageFigure]]:
-    """Make a drawing return a list: of no figure where numbers of a stranger make it impossible, which is noted."""
-
-    @functools.wraps(draw)
-    def tolerant(run: RunFacts, *args: P.args, **kwargs: P.kwargs) -> list[PageFigure]:
-        try:
-            figure = draw(run, *args, **kwargs)
-        except Exception as error:
-            run.problems.append(f"a figure could not be drawn ({type(error).__name__}: {error})")
-            return []
-        return [] if figure is None else [figure]
-
-    return tolerant
+"""Metric, title, label and horizontal axis of the figures that compare runs."""
 
 
 def run_figures(run: RunFacts) -> dict[str, list[PageFigure]]:
-    """Draw the figures of a run, by the section of its page.
-
-    Args:
-        run: The run; its problems get the figures that cannot be drawn.
-    """
-    returns = [("return", run, "mean_reward")]
-    speeds = [(name, run, metric) for name, metric in _SPEEDS.items()]
-    rate = [("faults", run, "Guard/per_million_steps")] if run.faults else []
+    """Draw the figures of a run, by section of its page; those that cannot be drawn become problems of the run."""
     trials = [trial for trial in run.trials if trial.num_envs > 0]
-    fitting = [trial for trial in trials if trial.fits]
-    return {
+    rate = _metric(run, "guard-rate", "Faults over the training", "per million steps", "Guard/per_million_steps")
+    drawings: dict[str, list[_Drawing]] = {
         "result": [
-            *_success(run, "steps"),
-            *_success(run, "time"),
-            *_metrics(run, "return-steps", "Mean return over steps", "return", returns),
-            *_metrics(run, "return-time", "Mean return over time", "return", returns, "time"),
+            *(partial(_success, run, over) for over in ("steps", "time")),
+            *(
+                _metric(run, f"return-{over}", f"Mean return over {over}", "return", "mean_reward", over)
+                for over in ("steps", "time")
+            ),
         ],
-        "seen": [figure for name, title in _FILMS.items() for figure in _film(run, name, title)],
+        "seen": [
+            partial(film_figure, f"seen-{name}", title, run.films[name])
+            for name, title in _FILMS.items()
+            if name in run.films
+        ],
         "learning": _learning(run),
-        "speed": [*_metrics(run, "fps", "Speed", _PER_SECOND, speeds), *_split(run)],
+        "speed": [
+            partial(_curves, "fps", "Speed", _PER_SECOND, [(name, run, metric) for name, metric in _SPEEDS.items()]),
+            partial(_iteration_time, run),
+        ],
         "memory": [
-            *_memory(run, "host", "Host memory over the training"),
-            *_memory(run, "device", "GPU memory over the training"),
-            *_ledger(run),
-            *_search(run, memory_figure, "trials-memory", "Memory of the search's trials", trials),
-            *_search(run, speed_figure, "trials-speed", "Speed of the search's trials", fitting),
+            partial(_memory, run, "host", "Host memory over the training"),
+            partial(_memory, run, "device", "GPU memory over the training"),
+            partial(ledger_figure, run.ledger, run.budget),
+            partial(memory_figure, trials, run.data.num_envs),
+            partial(speed_figure, trials, run.data.num_envs),
         ],
-        "health": [
-            *_faults(run),
-            *_metrics(run, "guard-rate", "Faults over the training", "per million steps", rate),
-            *_time_line(run),
-        ],
+        "health": [partial(_faults, run), *([rate] if run.faults else []), partial(_time_line, run)],
     }
+    return {section: _draw(run, those) for section, those in drawings.items()}
+
+
+def _draw(run: RunFacts, drawings: Iterable[_Drawing]) -> list[PageFigure]:
+    """Draw figures; where a stranger's numbers make one impossible, the run's problems say so."""
+    figures = []
+    for drawing in drawings:
+        try:
+            figure = drawing()
+        except Exception as error:
+            run.problems.append(f"a figure could not be drawn ({type(error).__name__}: {error})")
+            continue
+        if figure is not None:
+            figures.append(figure)
+    return figures
 
 
 def _unit(longest: float) -> tuple[str, float]:
-    """Return the unit in which times up to the longest one [s] are best drawn, and its seconds."""
+    """Return the unit for times up to the longest one [s], and its seconds."""
     units = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
     return next((unit for unit in units if longest >= 3 * unit[1]), ("s", 1.0))
 
@@ -124,28 +124,23 @@ def _curve(run: RunFacts, name: str, metric: str, over: _Axis, size: float, fact
     return [Curve(shortened(name), [place / size for place in places], [factor * value for value in values])]
 
 
-@_tolerant
-def _metrics(
-    _: RunFacts,
-    key: str,
-    title: str,
-    y_label: str,
-    metrics: Sequence[tuple[str, RunFacts, str]],
-    over: _Axis = "steps",
-    *,
-    percent: bool = False,
+def _curves(
+    key: str, title: str, y_label: str, metrics: Sequence[_Metric], over: _Axis = "steps", *, percent: bool = False
 ) -> PageFigure | None:
-    """Draw metrics, each with its name in the figure and its run."""
+    """Draw metrics of one run or of several over steps or time."""
     x_label, size = _axis(over, [run for _, run, _ in metrics])
     factor = 100 if percent else 1
     curves = [curve for name, run, metric in metrics for curve in _curve(run, name, metric, over, size, factor)]
-    return (
-        curve_figure(key, title, x_label, y_label, curves, y_range="percent" if percent else "data") if curves else None
-    )
+    return curve_figure(key, title, x_label, y_label, curves, y_range="percent" if percent else "data")
+
+
+def _metric(run: RunFacts, key: str, title: str, y_label: str, metric: str, over: _Axis = "steps") -> _Drawing:
+    """Return the drawing of a single metric."""
+    return partial(_curves, key, title, y_label, [(y_label or title, run, metric)], over)
 
 
 def _evaluations(name: str, points: Sequence[CurvePoint], over: _Axis, size: float, series: int) -> list[Curve]:
-    """Return the curve of evaluations' success rates with their intervals [%], or none where there is no rate."""
+    """Return the success rates of evaluations with their intervals [%], or none where there is no rate."""
     rated = [(point, success) for point in points if (success := point.evaluation.success) is not None]
     if not rated:
         return []
@@ -155,47 +150,35 @@ def _evaluations(name: str, points: Sequence[CurvePoint], over: _Axis, size: flo
     return [Curve(name, places, rates, intervals, series=series)]
 
 
-@_tolerant
 def _success(run: RunFacts, over: _Axis) -> PageFigure | None:
     """Draw the success rate of training, and those of the evaluations."""
     x_label, size = _axis(over, [run])
-    curves = _curve(run, "in training", "success_rate", over, size, 100)
-    before = len(run.data.evaluations)
-    curves += _evaluations("evaluated in training", run.evaluations[:before], over, size, 1)
-    curves += _evaluations("evaluated at the end", run.evaluations[before:], over, size, 2)
-    if not curves:
-        return None
+    in_training = len(run.data.evaluations)
+    curves = [
+        *_curve(run, "in training", "success_rate", over, size, 100),
+        *_evaluations("evaluated in training", run.evaluations[:in_training], over, size, 1),
+        *_evaluations("evaluated at the end", run.evaluations[in_training:], over, size, 2),
+    ]
     return curve_figure(f"success-{over}", f"Success over {over}", x_label, "success [%]", curves, y_range="percent")
 
 
-@_tolerant
-def _film(run: RunFacts, name: str, title: str) -> PageFigure | None:
-    """Draw what the policy saw: a look at one frame, or an episode as a strip."""
-    film = run.films.get(name)
-    if film is None:
-        return None
-    draw = look_figure if name in ("first", "last") else film_figure
-    return draw(f"seen-{name}", title, film)
-
-
-def _learning(run: RunFacts) -> list[PageFigure]:
-    """Draw the reward's terms, and each loss on its own, as their scales differ."""
+def _learning(run: RunFacts) -> list[_Drawing]:
+    """Return the drawings of the reward's terms, and of each loss on its own, as their scales differ."""
     metrics = run.curves.metrics if run.curves is not None else {}
-    rewards = [name for name in sorted(metrics) if name.startswith(_REWARD)][:_MOST_TERMS]
+    rewards = [name for name in sorted(metrics) if name.startswith(_REWARD)][:_MAX_TERMS]
     terms = [(name.removeprefix(_REWARD), run, name) for name in rewards]
-    figures = _metrics(run, "rewards", "Terms of the reward", "sum over an episode", terms)
+    drawings: list[_Drawing] = [partial(_curves, "rewards", "Terms of the reward", "sum over an episode", terms)]
 
     single = [name for name in sorted(metrics) if name.startswith("loss/")]
     single += [name for name in ("learning_rate", "action_std") if len(set(metrics.get(name, ()))) > 1]
     for index, name in enumerate(single):
         title = shortened(name.replace("/", ": ").replace("_", " "))
-        figures += _metrics(run, f"learning-{index}", title, "", [(title, run, name)])
-    return figures
+        drawings.append(_metric(run, f"learning-{index}", title, "", name))
+    return drawings
 
 
-@_tolerant
-def _split(run: RunFacts) -> PageFigure | None:
-    """Draw where an iteration's time goes."""
+def _iteration_time(run: RunFacts) -> PageFigure | None:
+    """Draw rollout and update of each iteration [s]."""
     curves = run.curves
     if curves is None or not {"collect_s", "learn_s"} <= curves.metrics.keys():
         return None
@@ -204,9 +187,8 @@ def _split(run: RunFacts) -> PageFigure | None:
     return curve_figure("split", "Time of an iteration", "iteration", "seconds", parts, stacked=True)
 
 
-@_tolerant
 def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> PageFigure | None:
-    """Draw the memory in use after each iteration, and the budget that the search held the run to."""
+    """Draw the memory in use after each iteration, and the search's budget."""
     x_label, size = _axis("time", [run])
     curves = _curve(run, "in use", f"Memory/{place}_bytes", "time", size, 1 / _GIB)
     trial = run.chosen_trial
@@ -214,54 +196,34 @@ def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> Page
     if curves and budget is not None:
         places = curves[0].x
         curves.append(Curve("budget", places, [budget / _GIB] * len(places), look=LIMIT))
-    return curve_figure(f"memory-{place}", title, x_label, "GiB", curves) if curves else None
+    return curve_figure(f"memory-{place}", title, x_label, "GiB", curves)
 
 
-@_tolerant
-def _ledger(run: RunFacts) -> PageFigure | None:
-    if run.ledger is None or not run.ledger.entries:
-        return None
-    return ledger_figure("ledger", f"Memory of {run.ledger.num_envs:,} environments by purpose", run.ledger, run.budget)
-
-
-@_tolerant
-def _search(
-    run: RunFacts, draw: Callable[..., PageFigure], key: str, title: str, trials: Sequence[Trial]
-) -> PageFigure | None:
-    return draw(key, title, trials, run.data.num_envs) if trials else None
-
-
-@_tolerant
 def _faults(run: RunFacts) -> PageFigure | None:
-    """Draw what the guard ended, by cause."""
+    """Draw the number of episodes that the guard ended, by cause."""
     rows = tuple((cause.replace("_", " "), f"{number:,}") for cause, number in run.faults.items())
     numbers = run.faults.values()
     bars = [Bar(name, 0, number, text, SERIES[1]) for (name, text), number in zip(rows, numbers, strict=True)]
-    table = (("", "episodes"), rows)
-    return row_figure("guard", "Episodes that the guard ended", "episodes", bars, table) if bars else None
+    return row_figure("guard", "Episodes that the guard ended", "episodes", bars, (("", "episodes"), rows))
 
 
-@_tolerant
 def _time_line(run: RunFacts) -> PageFigure | None:
-    """Draw when processes died, and how long the run stood still until it had the next iteration."""
+    """Draw when processes died, and how long the run stood still until the next iteration was done."""
     start = read_time(run.data.started)
-    known = [(event, event.time) for event in run.events if event.time is not None]
-    if start is None or not known:
+    if start is None:
         return None
     spans: list[tuple[str, float, float, str]] = []
-    died: datetime | None = None
-    for event, time in known:
-        at = max((time - start).total_seconds(), 0.0)
-        if event.name == "died":
-            died = time
-            spans.append(("died", at, at, _event_text(event)))
-        elif event.name == "recovered" and died is not None:
-            spans.append(("stood still", (died - start).total_seconds(), at, _event_text(event)))
-            died = None
-        elif event.name != "restart":
+    died_at: float | None = None
+    for event in run.events:
+        if event.time is None or event.name == "restart":
+            continue
+        at = max((event.time - start).total_seconds(), 0.0)
+        if event.name == "recovered" and died_at is not None:
+            spans.append(("stood still", died_at, at, _event_text(event)))
+            died_at = None
+        else:
             spans.append((shortened(event.name), at, at, _event_text(event)))
-    if not spans:
-        return None
+            died_at = at if event.name == "died" else died_at
 
     ended = read_time(run.data.ended)
     ends = [1.0, *(end for _, _, end, _ in spans)]
@@ -279,31 +241,24 @@ def _time_line(run: RunFacts) -> PageFigure | None:
 
 
 def _event_text(event: Event) -> str:
-    """Return the facts of an event that a figure has room for."""
-    facts = event.facts
-    if event.name == "died":
-        return shortened(facts.get("cause", ""))
-    if event.name == "recovered" and isinstance(facts.get("seconds"), (int, float)):
-        return f"{facts['seconds']:.0f} s"
-    return shortened(facts.get("signal", ""))
+    """Return the fact of an event that a figure has room for."""
+    if event.name == "recovered" and isinstance(seconds := event.facts.get("seconds"), (int, float)):
+        return f"{seconds:.0f} s"
+    return shortened(event.facts.get("cause" if event.name == "died" else "signal", ""))
 
 
 def comparison_figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
-    """Draw several runs into the same figures.
-
-    Args:
-        runs: At most six, with their names.
-    """
-    figures = _final_success(runs[0], runs)
-    for metric, what, y_label, over in _COMPARED:
-        key, title = f"{metric.rpartition('/')[2]}-{over}", f"{what} over {over}"
-        of_runs = [(run.name, run, metric) for run in runs]
-        figures += _metrics(runs[0], key, title, y_label, of_runs, over, percent=metric == "success_rate")
-    return figures
+    """Draw at most six runs, with their names, into the same figures."""
+    drawings: list[_Drawing] = [partial(_final_success, runs)]
+    for metric, title, y_label, over in _COMPARED:
+        key = f"{metric.rpartition('/')[2]}-{over}"
+        metrics = [(run.name, run, metric) for run in runs]
+        percent = metric == "success_rate"
+        drawings.append(partial(_curves, key, f"{title} over {over}", y_label, metrics, over, percent=percent))
+    return _draw(runs[0], drawings)
 
 
-@_tolerant
-def _final_success(_: RunFacts, runs: Sequence[RunFacts]) -> PageFigure | None:
+def _final_success(runs: Sequence[RunFacts]) -> PageFigure | None:
     """Draw the success of each run that was evaluated at its end."""
     found = [(run.name, run.data.evaluation.success) for run in runs if run.data.evaluation is not None]
     bars, rows = [], []
@@ -313,17 +268,17 @@ def _final_success(_: RunFacts, runs: Sequence[RunFacts]) -> PageFigure | None:
             bars.append(Bar(name, lower, upper, color=SERIES[index % len(SERIES)], value=rate))
             rows.append((name, f"{rate:.4g}", f"{lower:.4g} to {upper:.4g}"))
     table = (("run", "success [%]", "95 % interval"), tuple(rows))
-    return row_figure("success", "Success at the end", "success [%]", bars, table, right=103) if bars else None
+    return row_figure("success", "Success at the end", "success [%]", bars, table, right=103)
 
 
 def save_comparison_plot(runs: Sequence[RunFacts], threshold: float, path: Path) -> None:
     """Draw runs as a PNG file: success over steps and over time, return over steps, and speed.
 
-    Evaluations of the deterministic policy are marks with their intervals; what was measured in training are lines.
+    Evaluations of the deterministic policy are marks with their intervals, values of the training lines.
 
     Args:
         runs: At least one, with their names.
-        threshold: Success rate that is marked, 0 to 1.
+        threshold: Success rate to mark, 0 to 1.
         path: File to write.
     """
 
@@ -346,7 +301,7 @@ def save_comparison_plot(runs: Sequence[RunFacts], threshold: float, path: Path)
 
 
 def _success_of(run: RunFacts, series: int, over: _Axis, size: float) -> list[Curve]:
-    """Return a run's success in training as a thin line, and that of its evaluations as marks."""
+    """Return a run's success in training as a thin line, and in its evaluations as marks."""
     marks = _evaluations(run.name, run.evaluations, over, size, series)
     lines = _curve(run, "" if marks else run.name, "success_rate", over, size, 100)
     look = {"linewidth": 1, "alpha": 0.5, "marker": ""}

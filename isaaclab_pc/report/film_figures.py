@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of films for a run's report: one cloud from two sides, and episodes as strips of frames."""
+"""Figures of films for a run's report: one frame from two sides, and episodes as strips of frames."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.report.drawing import HEIGHT_SPAN, INK, draw_svg
 from isaaclab_pc.report.films import Film
-from isaaclab_pc.report.run_figures import PageFigure
+from isaaclab_pc.report.run_figures import PageFigure, Table
 
-__all__ = ["film_figure", "look_figure"]
+__all__ = ["film_figure"]
 
 _GROUND = "#1b2230"
 """Behind the points, in both of the page's themes: the lowest and the highest points stand out from it."""
@@ -28,60 +28,59 @@ _MARGIN = 0.07
 _LOWEST = 0.4
 """Share of the colour map below which colours are too dark on the ground."""
 
+# Horizontal and vertical axis of a view in the environment's frame: x away from the robot, y to its left, z up.
 _SIDE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 _ABOVE = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
+_OBLIQUE = np.array([[0.7071, 0.7071, 0.0], [-0.3590, 0.3590, 0.8615]])
+"""From in front of the robot, from its right and from above."""
+
 _COLUMNS = 4
 
 
-def look_figure(key: str, title: str, film: Film) -> PageFigure:
-    """Draw the last frame of a film: a cloud from the side and from above, or a depth image.
-
-    Returns:
-        The figure, with its points in the environment's frame: x away from the robot, y to its left, z up.
-    """
+def film_figure(key: str, title: str, film: Film) -> PageFigure:
+    """Draw a single frame large, a cloud from the side and from above, or all frames of an episode as a strip."""
     columns, rows = _table(film)
-    label = f"{title}: {'; '.join(f'{name} {value}' for name, value in zip(columns, rows[-1], strict=True))}"
+    draw = _single if len(rows) == 1 else _strip
+    return PageFigure(key, title, draw(key, title, film, (columns, rows)), columns, rows, _note(film))
 
-    def draw_clouds(panels: Any) -> None:
+
+def _single(key: str, title: str, film: Film, table: Table) -> str:
+    columns, rows = table
+    label = f"{title}: {'; '.join(f'{name} {value}' for name, value in zip(columns, rows[0], strict=True))}"
+    if film.points is None:
+        return draw_svg(lambda axes: _draw_depth(axes, film, 0), key, label)
+
+    def draw(panels: Any) -> None:
         views = ((_SIDE, "x [m]", "z [m]", "from the side"), (_ABOVE, "-y [m]", "x [m]", "from above"))
         for axes, (view, x_label, y_label, name) in zip(panels, views, strict=True):
-            _draw_cloud(axes, film, -1, view)
+            _draw_cloud(axes, film, 0, view)
             axes.set(xlabel=x_label, ylabel=y_label)
             axes.set_title(name, fontsize=9, color=INK)
 
-    if film.points is None:
-        svg = draw_svg(lambda axes: _draw_depth(axes, film, -1), key, label)
-    else:
-        svg = draw_svg(draw_clouds, key, label, (4.6, 2.5), (1, 2))
-    return PageFigure(key, title, svg, columns, rows, _note(film))
+    return draw_svg(draw, key, label, (4.6, 2.5), (1, 2))
 
 
-def film_figure(key: str, title: str, film: Film) -> PageFigure:
-    """Draw all frames of a film beside each other."""
-    columns, rows = _table(film)
+def _strip(key: str, title: str, film: Film, table: Table) -> str:
+    _, rows = table
     first, last = rows[0], rows[-1]
-    label = (
-        f"{title}, {len(rows)} frames from {first[0]} to {last[0]} s; the gripper goes from {first[1]} to {last[1]} m"
-    )
-    view = _oblique()
+    times = f"{len(rows)} frames from {first[0]} to {last[0]} s"
+    label = f"{title}, {times}; the gripper goes from {first[1]} to {last[1]} m"
 
     def draw(panels: Any) -> None:
-        for frame, axes in enumerate(panels.flat):
-            if frame >= len(rows):
-                axes.set_axis_off()
-                continue
+        for axes in panels.flat[len(rows) :]:
+            axes.set_axis_off()
+        for frame, (axes, row) in enumerate(zip(panels.flat, rows, strict=False)):
             if film.points is None:
                 _draw_depth(axes, film, frame)
             else:
-                _draw_cloud(axes, film, frame, view)
-            axes.set_title(f"{rows[frame][0]} s", fontsize=9, color=INK, pad=3)
+                _draw_cloud(axes, film, frame, _OBLIQUE)
+            axes.set_title(f"{row[0]} s", fontsize=9, color=INK, pad=3)
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set_visible(False)
 
     lines = -(-len(rows) // _COLUMNS)
     aspect = 1.0 if film.depth is None else film.depth.shape[1] / film.depth.shape[2]
-    svg = draw_svg(draw, key, label, (4.6, 0.1 + (0.25 + 1.1 * aspect) * lines), (lines, _COLUMNS))
-    return PageFigure(key, title, svg, columns, rows, _note(film))
+    return draw_svg(draw, key, label, (4.6, 0.1 + (0.25 + 1.1 * aspect) * lines), (lines, _COLUMNS))
 
 
 def _note(film: Film) -> str:
@@ -92,14 +91,12 @@ def _note(film: Film) -> str:
         near, far = _depth_range(film.depth)
         return f"{when}. Bright is near, {near:.2f} m; dark is far, {far:.2f} m; pixels that hit nothing are empty."
     goal = ", the ring is the goal" if film.goal is not None else ""
-    return (
-        f"{when}. Colours are heights, from 0 m, dark, to {HEIGHT_SPAN} m, bright. The three lines are the "
-        f"gripper{goal}."
-    )
+    colors = f"Colours are heights, from 0 m, dark, to {HEIGHT_SPAN} m, bright"
+    return f"{when}. {colors}. The three lines are the gripper{goal}."
 
 
-def _table(film: Film) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the frames as numbers: the names of the columns, and the rows."""
+def _table(film: Film) -> Table:
+    """Return the frames as numbers."""
     columns = {"time [s]": [f"{time:.2f}" for time in film.times]}
     columns["gripper x, y, z [m]"] = [_position(tool[:3]) for tool in film.tool]
     if film.goal is not None:
@@ -115,14 +112,6 @@ def _table(film: Film) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
 
 def _position(position: np.ndarray) -> str:
     return ", ".join(f"{value:.3f}" for value in position)
-
-
-def _oblique() -> np.ndarray:
-    """Return the axes of a picture seen from in front of the robot, from its right and from above, shape (2, 3)."""
-    forward = -np.array([0.6, -0.6, 0.5])
-    right = np.cross(forward, [0.0, 0.0, 1.0])
-    up = np.cross(right, forward)
-    return np.stack([right / np.linalg.norm(right), up / np.linalg.norm(up)])
 
 
 def _height_colors(heights: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.utils.array_archive import NOT_READABLE, read_arrays
 from isaaclab_pc.utils.files import write_atomically
 
-__all__ = ["FILMS", "FILMS_NAME", "MOST_FRAMES", "Film", "add_films", "read_films"]
+__all__ = ["FILMS", "FILMS_NAME", "MAX_FRAMES", "Film", "add_films", "read_films"]
 
 FILMS_NAME = "seen.npz"
 """Name of the file in the run's folder."""
@@ -26,42 +26,33 @@ FILMS = ("first", "last", "success", "failure")
 """``first`` and ``last``: one frame, after the first iteration and at the end of training; ``success`` and ``failure``:
 an episode each of the evaluation at the end."""
 
-MOST_FRAMES = 8
+MAX_FRAMES = 8
 """Frames of a film."""
 
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 """Upper limit of the unpacked size."""
 
 
 @dataclass(frozen=True)
 class Film:
-    """Frames of one environment, with the points or depth images that the policy has."""
+    """F frames of one environment, with the points or depth images that the policy has."""
 
     iteration: np.ndarray
     """Completed iterations, shape (), int64."""
-
     times: np.ndarray
     """Time of each frame since the start of its episode [s], shape (F,), rising, float32."""
-
     tool: np.ndarray
     """Tool centre in the environment's frame [m] and orientation (x, y, z, w), shape (F, 7), float32."""
-
     points: np.ndarray | None = None
     """Clouds in the environment's frame [m], shape (F, K, 3), float16."""
-
     depth: np.ndarray | None = None
     """Depth images [m], shape (F, H, W), float16; 0 where a pixel hits nothing, or is too far."""
-
     goal: np.ndarray | None = None
     """Goal in the environment's frame [m], shape (F, 3), float32; None where the goal is no point."""
 
 
 def add_films(folder: Path, films: Mapping[str, Film | None]) -> None:
-    """Write films into a run's file, beside those that it has.
-
-    Args:
-        folder: The run's folder.
-        films: By the names of :data:`FILMS`. They replace older ones; None removes one.
+    """Replace films, by the names of :data:`FILMS`, in a run's file; None removes one.
 
     Raises:
         OSError: The file cannot be written.
@@ -84,17 +75,14 @@ def add_films(folder: Path, films: Mapping[str, Film | None]) -> None:
 
 
 def read_films(folder: Path) -> dict[str, Film]:
-    """Read the films of a run.
-
-    Returns:
-        The films by name; empty where the run recorded none.
+    """Read the films of a run by name; none where it recorded none.
 
     Raises:
         ConfigError: The file is broken, or no file of films.
     """
     path = folder / FILMS_NAME
     try:
-        arrays = read_arrays(path, _MOST_BYTES)
+        arrays = read_arrays(path, _MAX_BYTES)
     except FileNotFoundError:
         return {}
     except NOT_READABLE as error:
@@ -123,7 +111,7 @@ def _is_whole(film: Film) -> bool:
     shapes = {"iteration": (), "times": (frames,), "tool": (frames, 7), "goal": (frames, 3)}
     if any(values[field].shape != shape for field, shape in shapes.items() if field in values):
         return False
-    if not 0 < frames <= MOST_FRAMES or (film.points is None) == (film.depth is None):
+    if not 0 < frames <= MAX_FRAMES or (film.points is None) == (film.depth is None):
         return False
     seen = film.depth if film.points is None else film.points
     assert seen is not None

@@ -8,21 +8,30 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.report.comparison import differences, measures
-from isaaclab_pc.report.next_commands import commands, scale_command
 from isaaclab_pc.report.read_run import read_run, read_runs
-from isaaclab_pc.report.run_tables import event_rows, facts, findings, restart_rows, setting_rows, task_name
+from isaaclab_pc.report.run_tables import (
+    commands,
+    differences,
+    event_rows,
+    facts,
+    findings,
+    measures,
+    restart_rows,
+    scale_command,
+    setting_rows,
+    task_name,
+)
 from isaaclab_pc.report.words import FILTERS, shortened
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
+__all__ = ["MAX_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
 
 REPORT_NAME = "report.html"
 """The page's name in the run's folder."""
 
-MOST_RUNS = 6
-"""Runs that one page compares: so many curves are told apart."""
+MAX_RUNS = 6
+"""Runs that one page compares: a reader can tell so many curves apart."""
 
 
 def run_page(folder: Path) -> str:
@@ -37,9 +46,8 @@ def run_page(folder: Path) -> str:
     run = read_run(folder)
     rows = setting_rows(run.settings)
     evaluation = run.data.evaluation
-    factors = (
-        [part for part in evaluation.breakdown if any(third.success for third in part.thirds)] if evaluation else []
-    )
+    breakdown = evaluation.breakdown if evaluation is not None else ()
+    factors = [part for part in breakdown if any(third.success for third in part.thirds)]
     return _render(
         # First: it adds to the findings what cannot be drawn.
         figures=run_figures(run),

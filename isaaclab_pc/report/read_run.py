@@ -21,21 +21,29 @@ from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.report.films import Film, read_films
-from isaaclab_pc.report.run_curves import RunCurves, read_run_curves
 from isaaclab_pc.report.words import shortened
 from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, add_progress
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.events import EVENTS_NAME
 from isaaclab_pc.terminal.program_name import command_line
 
-__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_runs", "read_time", "total"]
+__all__ = [
+    "DumpFacts",
+    "Event",
+    "RunCurves",
+    "RunFacts",
+    "read_run",
+    "read_run_curves",
+    "read_runs",
+    "read_time",
+    "total",
+]
 
-MOST_DUMPS = 20
-"""Dumps that a report names."""
-
-MOST_EVENTS = 200
-"""Events that a report shows, the first ones."""
+_MAX_DUMPS = 20
+MAX_EVENTS = 200
+"""Dumps and events that a report shows, the first ones."""
 
 _UNKNOWN = {
     "task": "unknown task",
@@ -56,13 +64,11 @@ class Event:
     """A line of ``events.jsonl``."""
 
     name: str
-    """Kind of event: ``died``, ``restart``, ``recovered``, ``gave up`` or ``stopped``."""
-
+    """``died``, ``restart``, ``recovered``, ``gave up`` or ``stopped``."""
     time: datetime | None
-    """When; None where that cannot be read."""
-
+    """None where it cannot be read."""
     facts: dict[str, Any]
-    """All else that stands there."""
+    """All other fields."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,6 @@ class DumpFacts:
     """A file of failed environments."""
 
     path: Path
-    """The file."""
-
     failures: tuple[tuple[int, str, int], ...]
     """Of each environment in it: its index, the causes, and the step of the run."""
 
@@ -86,43 +90,45 @@ class DumpFacts:
         return command_line("replay", f"dump={self.path}")
 
 
+@dataclass(frozen=True)
+class RunCurves:
+    """Metrics of a run; all lists have one item for each iteration, in their order."""
+
+    iterations: list[int]
+    """Iterations completed, rising; 1 after the first."""
+    env_steps: list[int]
+    """Steps of all environments together until then."""
+    wall_s: list[float]
+    """The run's time until then, all resumptions together, evaluations included [s]."""
+    metrics: dict[str, list[float]]
+    """By the names of :meth:`isaaclab_pc.learners.Runner.train`; NaN where an iteration had no such value, as the
+    success rate of one in which no episode ended."""
+
+
 @dataclass
 class RunFacts:
     """A run, as far as its folder can be read."""
 
     folder: Path
     """As the user wrote it."""
-
     data: RunData
     """The record."""
-
     name: str = ""
-    """As much of the folder's path as tells the run from those beside it."""
-
+    """The shortest end of the folder's path that no run beside it has."""
     settings: RunSettings | None = None
-    """The settings; None where they cannot be read."""
-
+    """None where they cannot be read."""
     unused: frozenset[str] = frozenset()
     """Settings that the run has and its task, of another package, does not: ``obs`` and ``robot``, or none."""
-
     curves: RunCurves | None = None
-    """Its iterations; None where there are none."""
-
+    """None where there are no iterations."""
     events: list[Event] = field(default_factory=list)
-    """Events of its processes."""
-
     dumps: list[DumpFacts] = field(default_factory=list)
-    """Failures that were kept."""
-
     trials: list[Trial] = field(default_factory=list)
     """Trials of the search for the number of environments."""
-
     ledger: Ledger | None = None
     """Memory of the chosen trial by purpose; None where no trial told."""
-
     films: dict[str, Film] = field(default_factory=dict)
-    """Films of the policy's observations, by the names of :data:`isaaclab_pc.report.films.FILMS`."""
-
+    """By the names of :data:`isaaclab_pc.report.films.FILMS`."""
     problems: list[str] = field(default_factory=list)
     """Files and fields that cannot be read, a sentence each."""
 
@@ -200,10 +206,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def read_run(folder: Path) -> RunFacts:
-    """Read all of a run's folder.
-
-    Args:
-        folder: ``logs/<runner>/<experiment>/<time>``, of a run of one's own or of somebody else.
+    """Read all of a run's folder, ``logs/<runner>/<experiment>/<time>``, one's own or a stranger's.
 
     Raises:
         ConfigError: The folder has no record of a run.
@@ -215,11 +218,7 @@ def read_run(folder: Path) -> RunFacts:
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunFacts]:
-    """Read what several runs are compared by: their records, settings and curves; and name them.
-
-    Args:
-        folders: Folders of runs. Their names are the ends of their paths, as long as is needed to tell them apart;
-            where one is given twice, they are numbered.
+    """Read records, settings and curves of several runs, which are named by the ends of their paths.
 
     Raises:
         ConfigError: A folder has no record of a run.
@@ -230,7 +229,20 @@ def read_runs(folders: Sequence[Path]) -> list[RunFacts]:
     return runs
 
 
+def read_run_curves(folder: Path) -> RunCurves:
+    """Read the curves of a run, whatever its learning library; also of one that still trains."""
+    entries = read_iterations(folder)
+    names = sorted({name for entry in entries for name in entry.metrics})
+    return RunCurves(
+        iterations=[entry.iteration for entry in entries],
+        env_steps=[entry.env_steps for entry in entries],
+        wall_s=[entry.wall_s for entry in entries],
+        metrics={name: [entry.metrics.get(name, math.nan) for entry in entries] for name in names},
+    )
+
+
 def _names(folders: Sequence[Path]) -> list[str]:
+    """Return the ends of paths, as long as is needed to tell them apart; of equal paths, numbered ones."""
     parts = [folder.resolve().parts for folder in folders]
     for length in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-length:]) for part in parts]
@@ -311,23 +323,23 @@ def _read_events(run: RunFacts) -> None:
     if not path.exists():
         return
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    for number, line in enumerate(lines[:MOST_EVENTS], start=1):
+    for number, line in enumerate(lines[:MAX_EVENTS], start=1):
         try:
             content = json.loads(line)
             facts = {str(key): value for key, value in content.items() if key not in ("time", "event")}
             run.events.append(Event(str(content["event"]), read_time(content.get("time")), facts))
         except (ValueError, KeyError, AttributeError, RecursionError):
             run.problems.append(f"{EVENTS_NAME}, line {number}: not an event; left out")
-    if len(lines) > MOST_EVENTS:
-        run.problems.append(f"{EVENTS_NAME} has {len(lines):,} lines; the first {MOST_EVENTS} are shown")
+    if len(lines) > MAX_EVENTS:
+        run.problems.append(f"{EVENTS_NAME} has {len(lines):,} lines; the first {MAX_EVENTS} are shown")
 
 
 def _read_dumps(run: RunFacts) -> None:
     paths = sorted((run.folder / "dumps").glob("dump_*.npz"), key=lambda path: (len(path.name), path.name))
-    for path in paths[:MOST_DUMPS]:
+    for path in paths[:_MAX_DUMPS]:
         _try(run, lambda run, path=path: run.dumps.append(_read_dump(path)))
-    if len(paths) > MOST_DUMPS:
-        run.problems.append(f"there are {len(paths)} dumps; the first {MOST_DUMPS} are shown")
+    if len(paths) > _MAX_DUMPS:
+        run.problems.append(f"there are {len(paths)} dumps; the first {_MAX_DUMPS} are shown")
 
 
 def _read_dump(path: Path) -> DumpFacts:

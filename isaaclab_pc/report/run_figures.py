@@ -38,13 +38,13 @@ YRange = Literal["data", "zero", "percent"]
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 """Headings and rows."""
 
-_MOST_POINTS = 120
+_MAX_POINTS = 120
 """Points of a curve, and rows of its table; a longer one is drawn as the means of neighbours."""
 
-_MOST_BARS = 40
+_MAX_BARS = 40
 """The same for stacked bars."""
 
-_FEW_POINTS = 40
+_MAX_MARKERS = 40
 """Curves of no more points mark each of them."""
 
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 1)))
@@ -56,25 +56,16 @@ _TEXT_WIDTH = 0.5
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of the page, and the table beside it."""
+    """A figure of the page, an ``<svg>`` element, and the table of its numbers."""
 
     key: str
-    """Its name in the page."""
-
+    """Its name, unique in the page."""
     title: str
-    """Headline."""
-
     svg: str
-    """The picture, an ``<svg>`` element."""
-
     columns: tuple[str, ...]
-    """Headings of the table."""
-
     rows: tuple[tuple[str, ...], ...]
-    """The numbers that the picture shows, as text."""
-
     note: str = ""
-    """Caption that explains how to read it; empty where none is needed."""
+    """Caption that explains how to read it."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +73,15 @@ class Curve:
     """One curve."""
 
     name: str
-    """For legend and table."""
-
+    """For legend and table; empty: in no legend."""
     x: Sequence[float]
     """Rising."""
-
     y: Sequence[float]
     """As many; a value that is not finite is a gap."""
-
     intervals: Sequence[tuple[float, float]] = ()
     """Lower and upper ends of the 95 % intervals of all values, which are drawn as marks then."""
-
     look: Mapping[str, Any] = field(default_factory=dict)
     """Properties of matplotlib's line that replace those of its series."""
-
     series: int | None = None
     """Number that colour, dashes and marks follow from; None: the curve's position in the figure."""
 
@@ -105,22 +91,14 @@ class Bar:
     """A bar in a named row."""
 
     row: str
-    """Name of the row."""
-
     begin: float
-    """Its left end."""
-
     end: float
-    """Its right end; the same as ``begin`` for an instant, which is drawn as a mark."""
-
+    """The same as ``begin`` for an instant, which is drawn as a mark."""
     text: str = ""
     """Written beside it."""
-
     color: str = SERIES[0]
-    """One of :mod:`isaaclab_pc.report.drawing`."""
-
     value: float | None = None
-    """The value that the bar is the interval of; None for all other bars."""
+    """The value where the bar is its interval."""
 
 
 def curve_figure(
@@ -133,20 +111,25 @@ def curve_figure(
     y_range: YRange = "data",
     stacked: bool = False,
     table: Table | None = None,
-) -> PageFigure:
-    """Draw curves, or parts of a whole as stacked bars.
+) -> PageFigure | None:
+    """Draw curves, or parts of a whole as stacked bars; long ones are drawn as means of neighbours.
 
     Args:
         key: Name in the page.
         title: Headline.
         x_label: Label of the horizontal axis.
         y_label: Label of the vertical axis.
-        curves: At least one. Long ones are drawn as means of neighbours.
+        curves: The curves.
         y_range: Range of the vertical axis.
         stacked: Whether they are parts with the same ``x``, drawn as bars from the bottom.
         table: The numbers; None: those of the curves.
+
+    Returns:
+        None without curves.
     """
-    most = _MOST_BARS if stacked else _MOST_POINTS
+    if not curves:
+        return None
+    most = _MAX_BARS if stacked else _MAX_POINTS
     each = max(1, *(math.ceil(len(curve.x) / most) for curve in curves))
     drawn = [
         curve if curve.intervals else replace(curve, x=_means(curve.x, each), y=_means(curve.y, each))
@@ -195,14 +178,14 @@ def draw_curves(
 
 
 def _look(curve: Curve, position: int) -> dict[str, Any]:
-    """Return the look of a curve by its series: 36 are told apart."""
+    """Return the look of a curve by its series; 36 looks differ."""
     series = position if curve.series is None else curve.series
     look: dict[str, Any] = {"color": SERIES[series % len(SERIES)], "marker": _MARKERS[series % len(_MARKERS)]}
     if curve.intervals:
         return look | {"linestyle": "", "markersize": 5, "capsize": 3, "zorder": 3}
     look |= {"linestyle": _DASHES[(series + series // len(SERIES)) % len(_DASHES)], "markersize": 3.5}
     # A point between two gaps is no line.
-    return look if len(curve.x) <= _FEW_POINTS else look | {"marker": ""}
+    return look if len(curve.x) <= _MAX_MARKERS else look | {"marker": ""}
 
 
 def _draw_stack(axes: Any, x_label: str, y_label: str, parts: Sequence[Curve]) -> None:
@@ -255,19 +238,24 @@ def row_figure(
     right: float | None = None,
     limit: tuple[float, str] | None = None,
     text_above: bool = False,
-) -> PageFigure:
-    """Draw bars in named rows, which stand in the order in which they first come.
+) -> PageFigure | None:
+    """Draw bars in named rows, in the order in which the rows first come.
 
     Args:
         key: Name in the page.
         title: Headline.
         x_label: Label of the horizontal axis.
-        bars: At least one.
+        bars: The bars.
         table: The numbers.
         right: Right end of the axis; None: room for all bars and their texts.
         limit: A value that is marked by a line, and its text.
         text_above: Whether texts stand above their bars, not to the right.
+
+    Returns:
+        None without bars.
     """
+    if not bars:
+        return None
     names = list(dict.fromkeys(bar.row for bar in bars))
     longest = max(*(bar.end for bar in bars), 0.0, limit[0] if limit else 0.0) or 1.0
     edge = right or 1.25 * longest

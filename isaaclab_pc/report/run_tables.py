@@ -1,18 +1,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The findings, facts and tables of a run's page, as plain values."""
+"""Findings, facts, settings and next commands of a run, and differences between runs, as plain values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from isaaclab_pc.cli.command_line import override_value
+from isaaclab_pc.cli.command_line import keys_of, override_value
 from isaaclab_pc.cli.task_names import resolve_task, short_name
 from isaaclab_pc.report.read_run import RunFacts, read_time, total
-from isaaclab_pc.report.words import NOTHING, count, duration, shortened
+from isaaclab_pc.report.words import NOTHING, count, decimals, duration, memory, shortened, success_text
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.terminal.program_name import command_line
 
-__all__ = ["SettingRow", "event_rows", "facts", "findings", "restart_rows", "setting_rows", "task_name"]
+__all__ = [
+    "SettingRow",
+    "commands",
+    "differences",
+    "event_rows",
+    "facts",
+    "findings",
+    "measures",
+    "restart_rows",
+    "scale_command",
+    "setting_rows",
+    "task_name",
+]
+
+_NEED_MEMORY = (
+    *("runner", "algorithm", "teacher", "init", "agent", "obs", "robot", "replay_samples", "minibatch_size", "device"),
+    *("physics.", "points.", "env.", "agent."),
+)
+"""Settings, and groups of them, on which the memory of a run depends."""
+
+_OF_ONE_RUN = ("task", "resume", "node_rank", "seed")
+"""Settings that another run with the same settings does not take over."""
 
 
 def task_name(run: RunFacts) -> str:
@@ -75,13 +98,10 @@ class SettingRow(NamedTuple):
 
     key: str
     """Dotted name."""
-
     value: str
     """In Hydra's grammar, as a command line has it."""
-
     default: str
     """The same of its default; for those of task and agent, their owner."""
-
     meaning: str
 
     @property
@@ -95,7 +115,7 @@ def setting_rows(settings: RunSettings | None) -> list[SettingRow]:
     if settings is None:
         return []
     values, defaults = settings.flat(), RunSettings().flat()
-    # The default is a short name, of which the run knows the id.
+    # The default is a short name; runs record the id.
     defaults["task"] = resolve_task(defaults["task"])
     rows = [
         SettingRow(key, override_value(values[key]), override_value(defaults[key]), setting.meaning)
@@ -108,7 +128,7 @@ def setting_rows(settings: RunSettings | None) -> list[SettingRow]:
 
 
 def event_rows(run: RunFacts) -> list[tuple[str, str, str]]:
-    """Return what befell the run's processes: time, event, facts."""
+    """Return time, name and facts of the events of the run's processes."""
     rows = []
     for event in run.events:
         time = event.time.strftime("%Y-%m-%d %H:%M:%S") if event.time is not None else NOTHING
@@ -129,3 +149,98 @@ def restart_rows(run: RunFacts) -> list[tuple[str, ...]]:
         )
         for entry in run.data.restarts
     ]
+
+
+# Commands
+
+
+def commands(run: RunFacts) -> list[tuple[str, str]]:
+    """Return purpose and text of the commands to go on with: evaluate, watch, resume, repeat, compare."""
+    data, folder = run.data, run.folder
+    best, latest = data.checkpoints.best, data.checkpoints.latest
+    found = []
+    if latest is not None:
+        found.append(("Evaluate the newest policy", command_line("play", f"resume={folder}")))
+        if best is not None and best.path != latest.path:
+            found.append(("Evaluate the best one", command_line("play", f"resume={folder / best.path}")))
+        found.append(("Watch it in a browser", command_line("play", f"resume={folder}", "visualizer=viser")))
+        found.append(_resume_command(run))
+    if run.settings is not None:
+        given = {key: value for key, value in _given(run).items() if key not in _OF_ONE_RUN}
+        settings = {"task": short_name(run.settings.task), **given, "seed": str(run.settings.seed + 1)}
+        found.append(("The same settings with another seed", _with("train", settings)))
+    found.append(("Compare it with another run", f"{command_line('report', folder)} <other run>"))
+    found.append(("This page again", command_line("report", folder)))
+    return found
+
+
+def _resume_command(run: RunFacts) -> tuple[str, str]:
+    data = run.data
+    if data.status == "completed" and data.max_iterations is not None:
+        more = f"max_iterations={2 * data.max_iterations}"
+        return "Train it longer", command_line("train", f"resume={run.folder}", more)
+    harder = [f"physics.{name}={value!r}" for name, value in (data.harder_physics or {}).items()]
+    purpose = "Go on, with harder physics" if harder else "Go on"
+    return purpose, command_line("train", f"resume={run.folder}", *harder)
+
+
+def scale_command(run: RunFacts) -> str:
+    """Return the command that measures the run's memory by purpose."""
+    needs_memory = keys_of(*_NEED_MEMORY)
+    given = {key: value for key, value in _given(run).items() if needs_memory(key)}
+    size = {"num_envs": str(run.data.num_envs)} if isinstance(run.data.num_envs, int) else {}
+    return _with("scale", {"task": short_name(run.data.task), **given, **size})
+
+
+def _given(run: RunFacts) -> dict[str, str]:
+    """Return the settings that differ from their defaults."""
+    return {row.key: row.value for row in setting_rows(run.settings) if row.is_changed}
+
+
+def _with(script: str, settings: dict[str, str]) -> str:
+    return command_line(script, *(f"{key}={value}" for key, value in settings.items()))
+
+
+# Several runs
+
+
+def measures(runs: Sequence[RunFacts]) -> list[tuple[str, ...]]:
+    """Return result, cost and health: one row a measure, one column a run."""
+    rows: dict[str, Callable[[RunFacts], str]] = {
+        "Task": task_name,
+        "Status": lambda run: run.data.status,
+        "Success": lambda run: success_text(run.data.evaluation.success if run.data.evaluation else None),
+        "Episodes": lambda run: count(run.data.evaluation.episodes if run.data.evaluation else None),
+        "Mean return": lambda run: decimals(run.data.evaluation.mean_return if run.data.evaluation else None),
+        "Iterations": lambda run: count(run.data.completed_iterations),
+        "Environment steps": lambda run: count(run.data.env_steps),
+        "Time": lambda run: duration(run.data.wall_s),
+        "Environments": lambda run: str(run.data.num_envs),
+        "Steps per second": lambda run: count(run.mean_speed),
+        "Peak memory": lambda run: memory(run.data.peak_bytes),
+        "Ended by the guard": lambda run: count(sum(run.faults.values())),
+        "Restarts": lambda run: count(len(run.data.restarts)),
+    }
+    return [(name, *map(cell, runs)) for name, cell in rows.items()]
+
+
+def differences(runs: Sequence[RunFacts]) -> list[tuple[str, ...]]:
+    """Return the settings, commits and versions that are not the same in all runs: a name, and a value for each run."""
+    rows = [{row.key: row for row in setting_rows(run.settings)} for run in runs]
+    pairs = list(zip(runs, rows, strict=True))
+    defaults = {key: row.default for of_run in rows for key, row in of_run.items() if row.is_changed}
+    found = {
+        key: [_value(run, of_run[key].value if key in of_run else default, key) for run, of_run in pairs]
+        for key, default in defaults.items()
+    }
+    found["commit"] = [run.data.git or NOTHING for run in runs]
+    for package in dict.fromkeys(package for run in runs for package in run.data.versions):
+        found[f"version of {package}"] = [run.data.versions.get(package, NOTHING) for run in runs]
+    return [tuple(map(shortened, (name, *values))) for name, values in found.items() if len(set(values)) > 1]
+
+
+def _value(run: RunFacts, value: str, key: str) -> str:
+    """Return a setting's value in a run, as far as it is known and has a meaning there."""
+    if run.settings is None:
+        return "unknown"
+    return NOTHING if key in run.unused else value

@@ -23,21 +23,14 @@ _SPEED = "frames per second"
 
 _FITS: Mapping[str, Any] = {"color": SERIES[0], "marker": "o", "linestyle": "", "markersize": 6}
 _FAILS: Mapping[str, Any] = {"color": BAD, "marker": "x", "linestyle": "", "markersize": 7}
-_CHOSEN: Mapping[str, Any] = {
-    **{"color": GOOD, "marker": "o", "linestyle": "", "markersize": 11, "markerfacecolor": "none"},
-    **{"markeredgewidth": 2, "zorder": 4},
-}
+_RING: Mapping[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 2, "zorder": 4}
+_CHOSEN: Mapping[str, Any] = {**_FITS, **_RING, "color": GOOD}
 
 
-def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> PageFigure:
-    """Draw the parts of memory one after another up to the peak, and the budget.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        ledger: At least one entry.
-        budget: Memory that there was [bytes]; None: not known.
-    """
+def ledger_figure(ledger: Ledger | None, budget: int | None) -> PageFigure | None:
+    """Draw the parts of memory one after another up to the peak, and the budget [bytes] where it is known."""
+    if ledger is None:
+        return None
     bars = []
     end = 0.0
     for entry in ledger.entries:
@@ -49,45 +42,34 @@ def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> P
     if budget is not None:
         rows.append(("budget", format_size(budget), "", ""))
         limit = (budget / _MIB, f"budget {format_size(budget)}")
+    title = f"Memory of {ledger.num_envs:,} environments by purpose"
     table = (("", "memory", "fixed", "per environment"), tuple(rows))
-    return row_figure(key, title, "memory [MiB]", bars, table, limit=limit)
+    return row_figure("ledger", title, "memory [MiB]", bars, table, limit=limit)
 
 
 def _size(size: float | None) -> str:
     return "" if size is None else format_size(size)
 
 
-def memory_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | str) -> PageFigure:
-    """Draw the memory of a search's trials over the number of environments, and the budget.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        trials: At least one.
-        num_envs: The number that was chosen; ``auto`` where none was.
-    """
+def memory_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | None:
+    """Draw peak memory and budget over the number of environments; ``num_envs`` is the chosen one, or ``auto``."""
     rows = tuple(
         (f"{trial.num_envs:,}", trial.outcome.replace("_", " "), format_size(peak), trial.detail)
         for trial, peak in zip(trials, _peaks(trials), strict=True)
     )
     table = ((_ENVIRONMENTS, "outcome", "peak memory", "why"), rows)
-    curves = _memory_curves(trials, num_envs)
-    return curve_figure(key, title, _ENVIRONMENTS, _memory_label(trials), curves, y_range="zero", table=table)
+    label, curves = _memory_curves(trials, num_envs)
+    title = "Memory of the search's trials"
+    return curve_figure("trials-memory", title, _ENVIRONMENTS, label, curves, y_range="zero", table=table)
 
 
-def speed_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | str) -> PageFigure:
-    """Draw the speed of each size of a search, pooled over its trials.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        trials: At least one that fitted.
-        num_envs: The number that was chosen; ``auto`` where none was.
-    """
+def speed_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | None:
+    """Draw the speed of each size, pooled over its trials; ``num_envs`` is the chosen one, or ``auto``."""
     rows = tuple((f"{size:,}", f"{speed:,.0f}") for size, speed in pooled_speeds(trials).items())
     table = ((_ENVIRONMENTS, _SPEED), rows)
     curves = _speed_curves(trials, num_envs)
-    return curve_figure(key, title, _ENVIRONMENTS, _SPEED, curves, y_range="zero", table=table)
+    title = "Speed of the search's trials"
+    return curve_figure("trials-speed", title, _ENVIRONMENTS, _SPEED, curves, y_range="zero", table=table)
 
 
 def save_search_plot(trials: Sequence[Trial], num_envs: int, title: str, path: Path) -> None:
@@ -102,24 +84,25 @@ def save_search_plot(trials: Sequence[Trial], num_envs: int, title: str, path: P
 
     def draw(panels: Any) -> None:
         memory, speed = panels.flat
-        draw_curves(memory, _ENVIRONMENTS, _memory_label(trials), _memory_curves(trials, num_envs), y_range="zero")
+        label, curves = _memory_curves(trials, num_envs)
+        draw_curves(memory, _ENVIRONMENTS, label, curves, y_range="zero")
         draw_curves(speed, _ENVIRONMENTS, _SPEED, _speed_curves(trials, num_envs), y_range="zero")
 
     save_png(draw, path, title, (11, 4.4), (1, 2))
 
 
-def _memory_label(trials: Sequence[Trial]) -> str:
-    return f"peak {'host' if trials[0].device_bytes is None else 'GPU'} memory [GiB]"
-
-
 def _peaks(trials: Sequence[Trial]) -> list[int]:
-    """Return the memory that each trial reached: that of the GPU where there is one [bytes]."""
-    if trials[0].device_bytes is None:
-        return [trial.host_bytes for trial in trials]
-    return [trial.device_bytes or 0 for trial in trials]
+    """Return the peak memory of each trial, on the GPU where there is one [bytes]."""
+    on_gpu = any(trial.device_bytes is not None for trial in trials[:1])
+    return [(trial.device_bytes or 0) if on_gpu else trial.host_bytes for trial in trials]
 
 
-def _memory_curves(trials: Sequence[Trial], num_envs: int | str) -> list[Curve]:
+def _memory_curves(trials: Sequence[Trial], num_envs: int | str) -> tuple[str, list[Curve]]:
+    """Return the label of the vertical axis, and the trials with their trend and their budget."""
+    if not trials:
+        return "", []
+    first = trials[0]
+    place, budget = ("host", first.host_budget) if first.device_bytes is None else ("GPU", first.device_budget)
     right = 1.05 * max(trial.num_envs for trial in trials)
     used = [(trial, peak / _GIB) for trial, peak in zip(trials, _peaks(trials), strict=True)]
     curves = []
@@ -127,21 +110,24 @@ def _memory_curves(trials: Sequence[Trial], num_envs: int | str) -> list[Curve]:
     if intercept is not None and slope is not None:
         name = f"{1024 * slope:.2g} MiB per environment"
         curves.append(Curve(name, [0.0, right], [intercept, intercept + slope * right], look=TREND))
-    budget = trials[0].host_budget if trials[0].device_bytes is None else trials[0].device_budget
     if budget is not None:
         curves.append(Curve(f"budget, {format_size(budget)}", [0.0, right], [budget / _GIB] * 2, look=LIMIT))
-    return curves + _trial_curves(used, num_envs)
+    return f"peak {place} memory [GiB]", curves + _trial_curves(used, num_envs)
 
 
 def _speed_curves(trials: Sequence[Trial], num_envs: int | str) -> list[Curve]:
+    """Return the sizes that fitted, the line through them, and the speed that is near enough to the best."""
     speeds = pooled_speeds(trials)
+    if not speeds:
+        return []
     of_size = {trial.num_envs: trial for trial in trials if trial.fits}
-    curves = [Curve("", list(speeds), list(speeds.values()), look=TREND)]
-    if speeds:
-        enough = (1 - TOLERANCE) * max(speeds.values())
-        look = {**TREND, "linestyle": ":"}
-        curves.append(Curve(f"{TOLERANCE:.0%} below the best", [0.0, 1.05 * max(speeds)], [enough] * 2, look=look))
-    return curves + _trial_curves([(of_size[size], speed) for size, speed in speeds.items()], num_envs)
+    enough = (1 - TOLERANCE) * max(speeds.values())
+    look = {**TREND, "linestyle": ":"}
+    return [
+        Curve("", list(speeds), list(speeds.values()), look=TREND),
+        Curve(f"{TOLERANCE:.0%} below the best", [0.0, 1.05 * max(speeds)], [enough] * 2, look=look),
+        *_trial_curves([(of_size[size], speed) for size, speed in speeds.items()], num_envs),
+    ]
 
 
 def _trial_curves(points: Sequence[tuple[Trial, float]], num_envs: int | str) -> list[Curve]:

@@ -37,22 +37,12 @@ class TuningPoint:
     status: str
     """``completed``, ``stopped early``, ``failed``; all others are unfinished."""
     score: float | None
-    """The metric; None where there is none."""
+    """The metric; None: the trial is drawn at the bottom."""
     is_best: bool = False
-    """Whether it is the best of all."""
 
 
 def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, path: Path) -> None:
-    """Draw the trials of a tuning as a PNG file, one panel for each setting.
-
-    A trial without a score is drawn at the bottom.
-
-    Args:
-        points: All trials that began, at least one.
-        metric: Name of the metric.
-        title: Headline.
-        path: PNG file to write.
-    """
+    """Draw at least one trial of a tuning as a PNG file, one panel for each setting."""
     names = list(points[0].values)
     columns = min(len(names), _COLUMNS)
     rows = math.ceil(len(names) / columns)

@@ -26,26 +26,22 @@ _GRIPPER_KEYS = ("C", "V")
 
 @dataclass(frozen=True)
 class Motion:
-    """One component of the action."""
+    """One component of the action, from -1 to 1."""
 
     name: str
     """Name of the moved part."""
-
     meaning: str
     """Meaning of the values, for people."""
-
     keys: tuple[str, str] | None = None
-    """Keys that move it to smaller and to larger values; None: there are none."""
-
+    """Keys for smaller and for larger values."""
     start: float = 0.0
-    """Value at rest, in [-1, 1]."""
-
+    """Value at rest."""
     stays: bool = False
     """Whether the value is a position rather than a speed: a key sets it for good, and Stop leaves it."""
 
 
 class ArmDrive:
-    """The actions that sliders and keys ask for, in one of the environments.
+    """The actions that sliders and keys ask for.
 
     A page's handlers call the methods from threads of their own; the loop that steps the environment asks for actions.
     """
@@ -59,22 +55,15 @@ class ArmDrive:
                 release.
         """
         self.motions = tuple(motions)
-        """Components of the action."""
         self.env = 0
         """The environment that is driven."""
         self.values = [motion.start for motion in motions]
         """Values of the sliders."""
-
         self._key_steps = key_steps
         self._pressed: dict[int, tuple[float, int]] = {}
 
     def press(self, index: int, direction: float) -> None:
-        """Move by a key.
-
-        Args:
-            index: The motion.
-            direction: -1 or 1.
-        """
+        """Move by the key of a motion; the direction is -1 or 1."""
         if self.motions[index].stays:
             self.values[index] = direction
         else:
@@ -107,11 +96,7 @@ class ArmDrive:
 
 
 def arm_drive(env: Any) -> ArmDrive:
-    """Return the drive of an environment.
-
-    Args:
-        env: The unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv`.
-    """
+    """Return the drive of an unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv`."""
     lower, upper = env.arm.limits[0].T
     default = env.robot.data.default_joint_pos.torch[0, env.arm.joints]
     # As a joint's position, 0 is the middle of its range: the arm would go there at the start.

@@ -29,7 +29,7 @@ class CloudRecorder:
 
     @property
     def frame(self) -> dict[str, np.ndarray]:
-        """Inputs of the sensor's present cloud; with a latency, they are older than the cameras' present images.
+        """Inputs of the sensor's present cloud; with a latency, older than the cameras' present images.
 
         ``count``, the number of distinct points; ``key`` of the random draw; poses in the world, of the crop's frame
         ``crop_pos`` [m] and ``crop_quat``, (x, y, z, w), and of the points' frame ``frame_pos`` and ``frame_quat``. For

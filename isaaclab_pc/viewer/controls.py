@@ -14,7 +14,8 @@ __all__ = ["Controls"]
 class Controls:
     """Pause, single steps, slow motion, reset, and settings to build the environments with.
 
-    The page's handlers make requests from threads of their own; the loop that steps the environment takes them.
+    The page's handlers make requests from threads of their own; the loop that steps the environment takes them with
+    the methods ``take_*``.
     """
 
     def __init__(self) -> None:
@@ -34,8 +35,6 @@ class Controls:
         """Answer to the last request, for the page."""
         self.redraw = False
         """Whether the scene has to be drawn again, for example in other colours."""
-
-    # For the page.
 
     def pause(self, message: str = "") -> None:
         """Stand still before the next step."""
@@ -62,8 +61,6 @@ class Controls:
         """Build the environments again with other settings, by dotted name."""
         with self._lock:
             self._rebuild = dict(values)
-
-    # For the loop.
 
     def take_step(self, step_s: float) -> bool:
         """Tell whether the next step, of so much simulated time [s], is due; it counts as taken then."""

@@ -10,22 +10,20 @@ import numpy as np
 import torch
 
 from isaaclab_pc.envs.observation_history import newest_frame
-from isaaclab_pc.report.films import MOST_FRAMES, Film
+from isaaclab_pc.report.films import MAX_FRAMES, Film
 from isaaclab_pc.viewer.observed_cloud import points_in_world
 
 __all__ = ["FilmRecorder", "film_of_now", "sees_pictures"]
 
-_MOST_ENVS = 256
-"""Environments that are recorded, the first ones: one of them is enough, but which one fails is known at the end."""
+_MAX_ENVS = 256
+"""Environments that are recorded, the first ones: which one will fail is known at the end."""
 
-_MOST_POINTS = 512
-"""Points of a cloud that are kept."""
-
-_MOST_PIXELS = 64
-"""Rows, and columns, of a depth image that are kept."""
+_MAX_POINTS = 512
+_MAX_PIXELS = 64
+"""Rows, and columns, of a depth image."""
 
 _Frame = dict[str, np.ndarray]
-"""A frame of one environment: ``steps`` of the episode, ``times``, ``tool``, and the others of a :class:`Film`."""
+"""``steps`` of the episode, ``times``, ``tool``, and the other fields of a :class:`Film`."""
 
 
 def sees_pictures(base: Any) -> bool:
@@ -34,7 +32,7 @@ def sees_pictures(base: Any) -> bool:
 
 
 def film_of_now(base: Any, iteration: int) -> Film | None:
-    """Return the last observation of the first environment, as a film of one frame; None before the first reset.
+    """Return the last observation of the first environment as a film of one frame; None before the first reset.
 
     Args:
         base: The unwrapped environment, for which :func:`sees_pictures` holds.
@@ -52,19 +50,14 @@ class FilmRecorder:
     """
 
     def __init__(self, base: Any, iteration: int) -> None:
-        """Begin with no episode.
-
-        Args:
-            base: The unwrapped environment, for which :func:`sees_pictures` holds.
-            iteration: Completed iterations.
-        """
+        """Begin with no episode; the arguments are those of :func:`film_of_now`."""
         self.films: dict[str, Film] = {}
         """``success`` and ``failure``, as far as there was such an episode."""
         self._base = base
         self._iteration = iteration
-        self._num_envs = min(base.num_envs, _MOST_ENVS)
+        self._num_envs = min(base.num_envs, _MAX_ENVS)
         # The last of the frames is the one before the end, whenever that is.
-        self._planned = [frame * base.max_episode_length // (MOST_FRAMES - 1) for frame in range(MOST_FRAMES - 1)]
+        self._planned = [frame * base.max_episode_length // (MAX_FRAMES - 1) for frame in range(MAX_FRAMES - 1)]
         self._kept: list[list[_Frame]] = [[] for _ in range(self._num_envs)]
         self._now: _Frame = {}
 
@@ -109,12 +102,12 @@ def _read(base: Any, observations: Mapping[str, torch.Tensor], num_envs: int) ->
     seen = newest_frame(observations, base.cfg.history_length)
     if base.cfg.obs == "depth":
         depth = seen["depth"][:num_envs, 0]
-        rows, columns = (-(-size // _MOST_PIXELS) for size in depth.shape[1:])
+        rows, columns = (-(-size // _MAX_PIXELS) for size in depth.shape[1:])
         read["depth"] = depth[:, ::rows, ::columns].half()
     else:
         points = seen["points"][:num_envs, :, :3]
         # Evenly: some samplers put neighbours beside each other.
-        thinned = points[:, :: -(-points.shape[1] // _MOST_POINTS)]
+        thinned = points[:, :: -(-points.shape[1] // _MAX_POINTS)]
         read["points"] = (points_in_world(base, thinned) - base.scene.env_origins[:num_envs, None]).half()
     # A copy on the CPU, too, where the environment goes on to write to its own tensors.
     return {name: np.array(value.detach().cpu().numpy()) for name, value in read.items()}

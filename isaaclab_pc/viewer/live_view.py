@@ -53,7 +53,7 @@ class LiveView(StepHook):
         self._show(replace(self._reader.after_step(self._actions, result), step=self._steps))
 
     def show_physics_step(self, step: float, worst: Reading | None, value: float) -> None:
-        """Show a physics step of a replay, which takes steps of its own.
+        """Show a physics step of a replay.
 
         Args:
             step: Steps of the history, and the fraction of the running one.
@@ -70,13 +70,7 @@ class LiveView(StepHook):
 
 @contextmanager
 def live_view(env: Any, host: str, title: str) -> Iterator[None]:
-    """Show an environment on viser's page while it runs.
-
-    Args:
-        env: The unwrapped environment, of a task of this package.
-        host: Address to listen on.
-        title: Headline of the page.
-    """
+    """Show an unwrapped environment, of a task of this package, on viser's page at an address while it runs."""
     from isaaclab_pc.viewer.viser_page import VISER_PORT, ViserPage
 
     reader = SceneReader(env)

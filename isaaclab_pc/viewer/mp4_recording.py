@@ -16,12 +16,10 @@ from isaaclab_pc.viewer.scene_pictures import PictureView, depth_picture, draw_p
 
 __all__ = ["Mp4Recording"]
 
-_MOST_ENVS = 9
+_MAX_ENVS = 9
 """Environments that are filmed, the first ones: more would be too small to see."""
 
-_POINT = 4
-"""Edge of a point [px]."""
-
+_POINT_PX = 4
 _ASPECT = 16.0 / 9.0
 """Width to height that the grid of environments comes near to."""
 
@@ -64,7 +62,7 @@ class Mp4Recording:
     def write(self, frame: SceneFrame) -> None:
         """Add a frame."""
         pictures = self._picture()
-        shown = range(min(self._layout.num_envs, _MOST_ENVS))
+        shown = range(min(self._layout.num_envs, _MAX_ENVS))
         image = _grid([self._environment(frame, pictures[env], env) for env in shown])
         if not self._stream.codec_context.is_open:
             self._stream.height, self._stream.width = image.shape[:2]
@@ -80,7 +78,7 @@ class Mp4Recording:
         panels = [scene]
         if frame.cloud is not None:
             points = frame.cloud[env] - self._layout.origins[env]
-            panels.append(draw_points(points, frame.cloud_colors[self._color][env], scene, self._view, _POINT))
+            panels.append(draw_points(points, frame.cloud_colors[self._color][env], scene, self._view, _POINT_PX))
         for camera in frame.cameras:
             depth = depth_picture(camera.depth[env])
             width = round(self._view.height * depth.shape[1] / depth.shape[0])

@@ -26,12 +26,7 @@ class PointColors:
     """Colours the points of a sensor in every way that its configuration allows."""
 
     def __init__(self, cloud: PointCloud, cameras: list[Any]) -> None:
-        """Make the legends.
-
-        Args:
-            cloud: The sensor.
-            cameras: Its cameras, in its order.
-        """
+        """Make the legends; the cameras are those of the cloud, in its order."""
         self._cloud = cloud
         self._cameras = cameras
         self._sizes = [camera.image_shape for camera in cameras]
@@ -99,7 +94,8 @@ def color_ways(cfg: PointCloudCfg) -> tuple[str, ...]:
     if _longest_age(cfg) > 0:
         # The images are newer than the cloud: they would tell the wrong class of its pixels.
         return ("height", "camera", "age")
-    return ("height", "camera", "segmentation") if "semantic_segmentation" in cfg.data_types() else ("height", "camera")
+    has_classes = "semantic_segmentation" in cfg.data_types()
+    return ("height", "camera", *(["segmentation"] if has_classes else []))
 
 
 def _longest_age(cfg: PointCloudCfg) -> int:

@@ -28,11 +28,7 @@ class SceneBodies:
     """Appearance and poses of the bodies of a simulation."""
 
     def __init__(self, simulation: Any) -> None:
-        """Read the shapes.
-
-        Args:
-            simulation: Isaac Lab's ``SimulationContext``, with a scene.
-        """
+        """Read the shapes of Isaac Lab's ``SimulationContext``, which has a scene."""
         cfg = NewtonBackendCfg(physics_cfg=simulation.cfg.physics, device=simulation.device)
         self._model = simulation.get_or_create_backend(cfg).model
         self._provider = simulation.get_scene_data_provider()
@@ -59,7 +55,7 @@ class SceneBodies:
         return tuple(_compose(with_world[self._bodies[shapes]], self._offsets[shapes]) for shapes in self._shapes)
 
     def joint_position(self, name: str) -> np.ndarray | None:
-        """Return the position of a joint's child body in the first environment, as of the last :meth:`poses`.
+        """Return where a joint's child body of the first environment was in the last :meth:`poses`.
 
         Returns:
             In the world [m], shape (3,); None where the scene has no such joint.
@@ -104,11 +100,12 @@ def _mesh(kind: GeoType, scale: tuple[float, ...], source: Any) -> newton.Mesh |
     x, y, z = scale
     match kind:
         case GeoType.BOX:
-            width, length = min(x, _LARGEST), min(y, _LARGEST)
-            return Mesh.create_box(width, length, z, duplicate_vertices=True, compute_inertia=False)
-        case GeoType.SPHERE | GeoType.ELLIPSOID:
-            radii = (x, x, x) if kind == GeoType.SPHERE else (x, y, z)
-            return Mesh.create_ellipsoid(*radii, compute_inertia=False)
+            sides = (min(x, _LARGEST), min(y, _LARGEST), z)
+            return Mesh.create_box(*sides, duplicate_vertices=True, compute_inertia=False)
+        case GeoType.SPHERE:
+            return Mesh.create_ellipsoid(x, x, x, compute_inertia=False)
+        case GeoType.ELLIPSOID:
+            return Mesh.create_ellipsoid(x, y, z, compute_inertia=False)
         case GeoType.CAPSULE:
             return Mesh.create_capsule(x, y, up_axis=newton.Axis.Z, compute_inertia=False)
         case GeoType.CYLINDER:

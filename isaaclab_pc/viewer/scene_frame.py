@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A viewer's input: arrays on the host, all environments side by side in the world. Needs no simulator."""
+"""The viewers' input: arrays on the host, all environments side by side in the world. Needs no simulator."""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ class Part:
 
     name: str
     """Unique in its layout."""
-
     vertices: np.ndarray
     """In the part's own frame [m], shape (V, 3), float32."""
-
     triangles: np.ndarray
     """Indices of vertices, shape (T, 3), int32."""
-
     color: tuple[int, int, int]
     """Red, green and blue from 0 to 255."""
 
@@ -36,19 +33,14 @@ class SceneLayout:
 
     origins: np.ndarray
     """Origins of the environments [m], shape (N, 3)."""
-
     parts: tuple[Part, ...]
     """Appearance of the bodies."""
-
     crop: np.ndarray | None
     """Lowest and highest corner of the cloud's crop box in its own frame [m], shape (2, 3); None without a cloud."""
-
     color_legends: dict[str, tuple[str, ...]]
     """Ways to colour the points, each with the entries of its legend, lowest value first."""
-
     cameras: tuple[str, ...]
     """Cameras that the policy sees through, by their names in the scene."""
-
     step_s: float
     """Duration of a step [s]."""
 
@@ -64,13 +56,10 @@ class CameraView:
 
     name: str
     """Its name in the scene."""
-
     poses: Poses
     """Camera frames, x to the right of the image, y down, z forward, shape (N, 7)."""
-
     intrinsics: np.ndarray
     """Pinhole matrices [px], shape (N, 3, 3)."""
-
     depth: np.ndarray
     """Distance to the image plane [m], shape (N, H, W), float32; 0 where a pixel hits nothing."""
 
@@ -81,7 +70,6 @@ class Mark:
 
     position: np.ndarray
     """In the world [m], shape (3,)."""
-
     text: str
     """Description of the fault."""
 
@@ -92,55 +80,38 @@ class SceneFrame:
 
     step: float
     """Steps since the viewer began; in a replay, fractions stand for physics steps."""
-
     part_poses: tuple[Poses, ...]
     """Poses of each part of the layout, each (B, 7)."""
-
     gripper: Poses
     """Tool centres, shape (N, 7)."""
-
     cameras: tuple[CameraView, ...] = ()
     """Cameras that the policy sees through."""
-
     cloud: np.ndarray | None = None
     """Points that the policy sees [m], shape (N, K, 3), float32; None without a cloud."""
-
     cloud_colors: dict[str, np.ndarray] = field(default_factory=dict)
     """Colours of the points, by the layout's ways to colour, each (N, K, 3), uint8."""
-
     age: np.ndarray | None = None
     """Frames by which the cloud lags behind the cameras, shape (N,)."""
-
     crop_poses: Poses | None = None
     """Frames of the crop boxes, shape (N, 7)."""
-
     goal: np.ndarray | None = None
     """Goals that are points [m], shape (N, 3)."""
-
     actions: np.ndarray | None = None
     """Actions of the policy, shape (N, A); None after a reset."""
-
     reward: np.ndarray | None = None
     """Shape (N,); None after a reset."""
-
     reward_terms: dict[str, np.ndarray] = field(default_factory=dict)
     """Summands of the reward, each (N,)."""
-
     success: np.ndarray | None = None
     """Whether the task was fulfilled in this step, shape (N,), bool; None after a reset."""
-
     done: np.ndarray | None = None
     """Whether an episode ended in this step, shape (N,), bool: the scene shows the start of the next one."""
-
     faults: tuple[tuple[str, ...], ...] = ()
     """Causes that the guard found in this step, for each of the N environments."""
-
     benched: np.ndarray | None = None
     """Environments that the guard holds still, shape (N,), bool."""
-
     mark: Mark | None = None
     """Fault that a replay found."""
-
     watched: dict[str, float] = field(default_factory=dict)
     """Values of the quantity that a replay found; NaN where one is not finite."""
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clouds and depth images as pictures."""
+"""Pictures for people: a colour camera beside a task's cameras, clouds and depth images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 
-__all__ = ["PictureView", "depth_picture", "draw_points"]
+__all__ = ["PictureView", "add_picture_camera", "default_view", "depth_picture", "draw_points", "read_pictures"]
+
+_NAME = "picture"
+"""Name of the colour camera in a scene."""
 
 _UPSCALE = 4
 """Edge of a depth pixel in its picture [px]: a browser would blur a smaller picture."""
@@ -20,18 +24,42 @@ class PictureView:
 
     eye: tuple[float, float, float]
     """Position of the camera [m]."""
-
     target: tuple[float, float, float]
     """Point in the middle of the picture [m]."""
-
     width: int
     """Columns [px]."""
-
     height: int
     """Rows [px]."""
-
     fov_deg: float
     """Horizontal field of view [deg]."""
+
+
+def default_view(cfg: Any) -> PictureView:
+    """Return the view of the visualizers of a ``PointCloudEnvCfg``, as wide as the workspace."""
+    visualizer = cfg.sim.default_visualizer_cfg
+    return PictureView(eye=visualizer.eye, target=visualizer.lookat, width=384, height=288, fov_deg=30.0)
+
+
+def add_picture_camera(cfg: Any, view: PictureView) -> None:
+    """Add a colour camera to a ``PointCloudEnvCfg``; Newton's Warp renderer needs neither a display nor a GPU."""
+    from isaaclab.utils import replace
+    from isaaclab_newton.renderers import NewtonWarpRendererCfg
+
+    from isaaclab_pc.envs import depth_camera_cfg
+
+    camera = depth_camera_cfg(view.eye, view.target, width=view.width, height=view.height, fov_deg=view.fov_deg)
+    picture = replace(
+        camera,
+        prim_path="{ENV_REGEX_NS}/PictureCamera",
+        data_types=["rgb"],
+        renderer_cfg=NewtonWarpRendererCfg(enable_shadows=True),
+    )
+    setattr(cfg.scene, _NAME, picture)
+
+
+def read_pictures(env: Any) -> np.ndarray:
+    """Return the colour camera's present pictures of an unwrapped environment, shape (N, H, W, 3), uint8."""
+    return env.scene[_NAME].data.output["rgb"].torch[..., :3].cpu().numpy()
 
 
 def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view: PictureView, size: int) -> np.ndarray:

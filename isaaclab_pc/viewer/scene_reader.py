@@ -23,27 +23,10 @@ __all__ = ["SceneReader"]
 
 
 class SceneReader:
-    """Reads frames (:mod:`isaaclab_pc.viewer.scene_frame`) from an environment.
-
-    Example:
-        .. code-block:: python
-
-            reader = SceneReader(env.unwrapped)
-            observations, _ = env.reset()
-            frame = reader.after_reset(observations)
-            while True:
-                actions = policy(observations)
-                result = env.step(actions)
-                frame = reader.after_step(actions, result)
-                observations = result[0]
-    """
+    """Reads frames (:mod:`isaaclab_pc.viewer.scene_frame`) from an environment after each reset and step."""
 
     def __init__(self, env: PointCloudEnv) -> None:
-        """Read the layout.
-
-        Args:
-            env: The unwrapped environment, with a cloud, a depth image or neither.
-        """
+        """Read the layout of an unwrapped environment, with a cloud, a depth image or neither."""
         self._env = env
         self._steps = 0
         self._bodies = SceneBodies(env.sim)
@@ -67,10 +50,10 @@ class SceneReader:
         return self._read(newest_frame(observations, self._env.cfg.history_length))
 
     def after_step(self, actions: torch.Tensor, result: tuple[Any, ...]) -> SceneFrame:
-        """Return the frame after a step; environments that were done show the start of their next episode.
+        """Return the frame after ``env.step``; environments that were done show the start of their next episode.
 
         Args:
-            actions: Argument of ``env.step``, shape (N, A).
+            actions: Its argument, shape (N, A).
             result: Its result.
         """
         self._steps += 1

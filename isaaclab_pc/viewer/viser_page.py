@@ -16,20 +16,11 @@ from isaaclab_pc.viewer.web_address import free_port, host_name
 __all__ = ["VISER_PORT", "ViserPage"]
 
 VISER_PORT = 8080
-"""viser's usual port, and that of Isaac Lab's visualizer of this name."""
+"""viser's usual port, also in Isaac Lab."""
 
 
 class ViserPage:
-    """The page.
-
-    Example:
-        .. code-block:: python
-
-            page = ViserPage("127.0.0.1", VISER_PORT, Controls())
-            page.begin(reader.layout, "### lift")
-            page.show(frame)
-            page.close()
-    """
+    """The page: ``begin`` it with a layout, ``show`` frames, ``close`` it."""
 
     scene: ViserScene
     """The 3D scene, since :meth:`begin`."""
@@ -38,15 +29,10 @@ class ViserPage:
     """The panel, since :meth:`begin`."""
 
     def __init__(self, host: str, port: int, controls: Controls) -> None:
-        """Begin to serve.
-
-        Args:
-            host: Address to listen on.
-            port: Port to listen on; the next free one where it is taken, and that is said.
-            controls: Gets the person's requests.
+        """Begin to serve, at the next free port where the port is taken; the controls get the person's requests.
 
         Raises:
-            ConfigError: This user may listen on no such port.
+            ConfigError: This user may listen on no such port of the address.
         """
         self._server = viser.ViserServer(host=host, port=free_port(host, port), label="isaaclab_pc", verbose=False)
         self._server.gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
@@ -76,14 +62,14 @@ class ViserPage:
         Args:
             layout: Constants of the environments.
             title: Headline, as Markdown.
-            settings: Present settings, some of which the panel changes; None where another program steps the
-                environments, and the page has no controls.
+            settings: Present settings, which the panel can change; None: another program steps the environments, and
+                the page has no controls.
             color: Way to colour the points at first, of the layout's.
             drive: Gets the actions of the person who drives the arm; None: somebody else acts.
         """
         self._frame = None
         self.scene = ViserScene(self._server, layout)
-        self.panel = Panel(self._server, self.scene, layout, self._controls, title, settings, color, drive)
+        self.panel = Panel(self._server.gui, self.scene, layout, self._controls, title, settings, color, drive)
 
     def show(self, frame: SceneFrame) -> None:
         """Show a frame, and remember it for the curves."""

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The panel of viser's page: controls, layers, one environment's curves and images, and settings."""
+"""The panel of viser's page: controls, layers, curves and images of an environment, settings, and a drive."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import viser
 from matplotlib.colors import to_hex
 from viser import uplot
 
@@ -21,10 +21,9 @@ from isaaclab_pc.viewer.arm_drive import ArmDrive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, curves, fault_text
 from isaaclab_pc.viewer.scene_pictures import depth_picture
-from isaaclab_pc.viewer.viser_drive import DrivePanel
 from isaaclab_pc.viewer.viser_scene import LAYERS, ViserScene
 
-__all__ = ["AS_TASK", "Panel"]
+__all__ = ["AS_TASK", "DrivePanel", "Panel"]
 
 AS_TASK = "as the task"
 """Entry for no value in a list of choices."""
@@ -43,6 +42,7 @@ _CURVES = {"watched": "What failed", "reward": "Reward and its terms", "action":
 """Titles of the diagrams, by the group of their curves."""
 
 _STROKES = [to_hex(color) for color in mpl.colormaps["tab10"](np.arange(10))]
+_STOP_KEY = "X"
 
 
 class Panel:
@@ -50,7 +50,7 @@ class Panel:
 
     def __init__(
         self,
-        server: viser.ViserServer,
+        gui: Any,
         scene: ViserScene,
         layout: SceneLayout,
         controls: Controls,
@@ -59,8 +59,8 @@ class Panel:
         color: str,
         drive: ArmDrive | None,
     ) -> None:
-        """Replace the present panel; the arguments are those of :meth:`ViserPage.begin`."""
-        self._gui = server.gui
+        """Replace what stands in viser's ``GuiApi``; the arguments are those of :meth:`ViserPage.begin`."""
+        self._gui = gui
         self._scene = scene
         self._layout = layout
         self._controls = controls
@@ -68,15 +68,15 @@ class Panel:
         self._history: deque[SceneFrame] = deque(maxlen=_HISTORY)
         self._log: deque[str] = deque(maxlen=_LOG_LENGTH)
 
-        self._gui.reset()
-        self._gui.add_markdown(title)
-        self.status = self._gui.add_markdown("")
+        gui.reset()
+        gui.add_markdown(title)
+        self.status = gui.add_markdown("")
         if self._has_controls:
             self._add_buttons()
-        tabs = self._gui.add_tab_group()
+        tabs = gui.add_tab_group()
         if drive is not None:
             with tabs.add_tab("Drive"):
-                self.drive = DrivePanel(self._gui, drive, layout.num_envs)
+                self.drive = DrivePanel(gui, drive, layout.num_envs)
         with tabs.add_tab("Scene"):
             self._add_display(color)
         with tabs.add_tab("Environment"):
@@ -151,12 +151,10 @@ class Panel:
 
     def _add_display(self, color: str) -> None:
         ways = tuple(self._layout.color_legends)
-        has_cloud = bool(ways)
-        self.color = self._gui.add_dropdown(
-            "Colour points by", ways or (color,), initial_value=color, visible=has_cloud
-        )
-        self._legend = self._gui.add_markdown("", visible=has_cloud)
-        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, visible=has_cloud)
+        shown = {"visible": bool(ways)}
+        self.color = self._gui.add_dropdown("Colour points by", ways or (color,), initial_value=color, **shown)
+        self._legend = self._gui.add_markdown("", **shown)
+        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, **shown)
         self.color.on_update(lambda _: self._on_color())
         self.point_size.on_update(lambda _: self._request_redraw())
         self._on_color()
@@ -200,6 +198,61 @@ class Panel:
         if choices := choices_of(SETTINGS[key].type):
             return self._gui.add_dropdown(key, (AS_TASK, *choices), initial_value=value or AS_TASK, hint=meaning)
         return self._gui.add_text(key, "" if value is None else str(value), hint=meaning)
+
+
+class DrivePanel:
+    """Sliders of an action's components, and the keys that move them."""
+
+    def __init__(self, gui: Any, drive: ArmDrive, num_envs: int) -> None:
+        """Add the inputs to viser's open container; the drive gets the person's requests."""
+        self._gui = gui
+        self._drive = drive
+        envs = [str(env) for env in range(num_envs)]
+        self.env = gui.add_dropdown("Drive environment", envs, hint="The others hold still.")
+        self.env.on_update(lambda _: self._choose())
+        self.sliders = [self._add_slider(index) for index in range(len(drive.motions))]
+        """One for each motion."""
+        for index, motion in enumerate(drive.motions):
+            for key, direction, sign in zip(motion.keys or (), (-1.0, 1.0), "-+", strict=False):
+                self._add_key(key, f"{motion.name} {sign}", partial(self.press, index, direction))
+        if not all(motion.stays for motion in drive.motions):
+            stop = gui.add_button("Stop", hint=f"Sliders of motions go back to 0; key {_STOP_KEY}.")
+            stop.on_click(lambda _: self.stop())
+            self._add_key(_STOP_KEY, "Stop", self.stop)
+
+    def press(self, index: int, direction: float) -> None:
+        """Move by a motion's key."""
+        self._drive.press(index, direction)
+        self._follow()
+
+    def stop(self) -> None:
+        """Stop all motions."""
+        self._drive.stop()
+        self._follow()
+
+    def _choose(self) -> None:
+        # The environment that was driven rests, as all others do.
+        self.stop()
+        self._drive.env = int(self.env.value)
+
+    def _add_slider(self, index: int) -> Any:
+        motion = self._drive.motions[index]
+        name = motion.name if motion.keys is None else "{} ({}/{})".format(motion.name, *motion.keys)
+        slider = self._gui.add_slider(name, -1.0, 1.0, 0.01, round(motion.start, 2), hint=motion.meaning)
+
+        def move() -> None:
+            self._drive.values[index] = float(slider.value)
+
+        slider.on_update(lambda _: move())
+        return slider
+
+    def _add_key(self, key: str, label: str, act: Callable[[], None]) -> None:
+        self._gui.add_command(label, hotkey=key).on_trigger(lambda _: act())
+
+    def _follow(self) -> None:
+        """Put the sliders at the drive's values."""
+        for slider, value in zip(self.sliders, self._drive.values, strict=True):
+            _set(slider, "value", value)
 
 
 class _Diagram:

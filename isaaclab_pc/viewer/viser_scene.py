@@ -21,12 +21,12 @@ LAYERS = ("cloud", "bodies", "cameras", "crop box", "gripper", "goal", "labels")
 _BODY_OPACITY = 0.55
 """Points lie on the bodies' surfaces: opaque bodies would hide half of them."""
 
-_CROP_COLOR = (255, 160, 0)
-_GOAL_COLOR = (0, 190, 90)
-_CAMERA_COLOR = (60, 60, 70)
-_MARK_COLOR = (225, 30, 30)
-_MARK_RADIUS = 0.09
-"""Of the ball around a fault [m]: larger than a link of an arm."""
+_GRIPPER: dict[str, Any] = {"axes_length": 0.1, "axes_radius": 0.004}
+_GOAL: dict[str, Any] = {"radius": 0.02, "color": (0, 190, 90)}
+_CAMERA: dict[str, Any] = {"scale": 0.18, "thickness": 0.005, "color": (60, 60, 70), "format": "png"}
+_CROP: dict[str, Any] = {"colors": (255, 160, 0), "thickness": 0.004}
+_MARK: dict[str, Any] = {"radius": 0.09, "color": (225, 30, 30), "opacity": 0.5}
+"""The ball around a fault is larger than a link of an arm."""
 
 _LABEL_OFFSET = np.array([0.3, 0.0, 0.95])
 """Position of an environment's label from its origin [m]."""
@@ -39,6 +39,7 @@ class ViserScene:
         """Empty the scene, and look at the environments."""
         self._scene = server.scene
         self._layout = layout
+        self._crop = None if layout.crop is None else _edges(layout.crop)
         self.handles: dict[str, Any] = {}
         """Nodes of the scene, by name."""
         self._scene.reset()
@@ -62,14 +63,14 @@ class ViserScene:
         self._draw_bodies(frame)
         for env in range(self._layout.num_envs):
             self._draw_cloud(frame, env, color, point_size)
-            self._place(f"/gripper/{env}", frame.gripper[env], self._add_axes)
+            self._place(f"/gripper/{env}", frame.gripper[env], self._scene.add_frame, **_GRIPPER)
             if frame.goal is not None:
-                self._place(f"/goal/{env}", _at(frame.goal[env]), self._add_goal)
+                self._place(f"/goal/{env}", _at(frame.goal[env]), self._scene.add_icosphere, **_GOAL)
             for camera in frame.cameras:
                 self._draw_camera(camera, env)
             self._draw_label(f"/labels/{env}", self._layout.origins[env] + _LABEL_OFFSET, label_text(frame, env))
         if frame.mark is not None:
-            self._place("/labels/mark", _at(frame.mark.position), self._add_mark)
+            self._place("/labels/mark", _at(frame.mark.position), self._scene.add_icosphere, **_MARK)
             self._draw_label("/labels/mark_text", frame.mark.position, frame.mark.text)
 
     def _draw_bodies(self, frame: SceneFrame) -> None:
@@ -77,16 +78,9 @@ class ViserScene:
             name = f"/bodies/{part.name}"
             positions, wxyz = poses[:, :3], np.roll(poses[:, 3:], 1, axis=1)
             if name not in self.handles:
-                self.handles[name] = self._scene.add_batched_meshes_simple(
-                    name,
-                    part.vertices,
-                    part.triangles,
-                    wxyz,
-                    positions,
-                    batched_colors=part.color,
-                    opacity=_BODY_OPACITY,
-                    lod="off",
-                )
+                look: dict[str, Any] = {"batched_colors": part.color, "opacity": _BODY_OPACITY, "lod": "off"}
+                mesh = (part.vertices, part.triangles)
+                self.handles[name] = self._scene.add_batched_meshes_simple(name, *mesh, wxyz, positions, **look)
             self.handles[name].batched_positions = positions
             self.handles[name].batched_wxyzs = wxyz
 
@@ -106,45 +100,29 @@ class ViserScene:
         cloud.points = points
         cloud.colors = colors
         cloud.point_size = point_size
-        self._place(f"/crop box/{env}", frame.crop_poses[env], self._add_crop)
+        self._place(
+            f"/crop box/{env}", frame.crop_poses[env], self._scene.add_line_segments, points=self._crop, **_CROP
+        )
 
     def _draw_camera(self, camera: CameraView, env: int) -> None:
         name = f"/cameras/{camera.name}/{env}"
         height, width = camera.depth.shape[1:]
-        fov = 2.0 * np.arctan(height / (2.0 * camera.intrinsics[env, 1, 1]))
-
-        def add(name: str) -> Any:
-            return self._scene.add_camera_frustum(
-                name, float(fov), width / height, scale=0.18, thickness=0.005, color=_CAMERA_COLOR, format="png"
-            )
-
-        self._place(name, camera.poses[env], add)
+        fov = float(2.0 * np.arctan(height / (2.0 * camera.intrinsics[env, 1, 1])))
+        shape = {"fov": fov, "aspect": width / height}
+        self._place(name, camera.poses[env], self._scene.add_camera_frustum, **shape, **_CAMERA)
         self.handles[name].image = depth_picture(camera.depth[env])
 
     def _draw_label(self, name: str, position: np.ndarray, text: str) -> None:
-        self._place(name, _at(position), lambda name: self._scene.add_label(name, "", anchor="bottom-center"))
+        self._place(name, _at(position), self._scene.add_label, text="", anchor="bottom-center")
         if self.handles[name].text != text:
             self.handles[name].text = text
 
-    def _place(self, name: str, pose: Poses, add: Callable[[str], Any]) -> None:
+    def _place(self, name: str, pose: Poses, add: Callable[..., Any], **look: Any) -> None:
         """Move a node to its present pose; add it to the scene if it is new."""
         if name not in self.handles:
-            self.handles[name] = add(name)
+            self.handles[name] = add(name, **look)
         self.handles[name].position = pose[:3]
         self.handles[name].wxyz = np.roll(pose[3:], 1)
-
-    def _add_axes(self, name: str) -> Any:
-        return self._scene.add_frame(name, axes_length=0.1, axes_radius=0.004)
-
-    def _add_goal(self, name: str) -> Any:
-        return self._scene.add_icosphere(name, radius=0.02, color=_GOAL_COLOR)
-
-    def _add_mark(self, name: str) -> Any:
-        return self._scene.add_icosphere(name, radius=_MARK_RADIUS, color=_MARK_COLOR, opacity=0.5)
-
-    def _add_crop(self, name: str) -> Any:
-        assert self._layout.crop is not None
-        return self._scene.add_line_segments(name, _edges(self._layout.crop), _CROP_COLOR, thickness=0.004)
 
 
 def _edges(corners: np.ndarray) -> np.ndarray:

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where pages in a browser are served: a port that is free, and the address that a browser opens."""
+"""Where pages in a browser are served: this package's, and Isaac Lab's viser for tasks of other packages."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["free_port", "host_name"]
+__all__ = ["free_port", "host_name", "serve_isaaclab_viser"]
 
 _LAST_PORT = 65535
 
 
 def free_port(host: str, port: int) -> int:
-    """Return a port, or the next one where another program listens on it, and say so.
-
-    Args:
-        host: Address to listen on.
-        port: The port that is wanted.
+    """Return a port of an address to listen on, or the next one where it is taken, and say so.
 
     Raises:
         ConfigError: This user may listen on none of them.
@@ -40,5 +37,30 @@ def free_port(host: str, port: int) -> int:
 
 
 def host_name(host: str) -> str:
-    """Return by which name a browser finds who listens on an address: this machine's, where it is all of them."""
+    """Return the name under which a browser finds an address of this machine, or all of them."""
     return {"0.0.0.0": socket.gethostname(), "127.0.0.1": "localhost"}.get(host, host)
+
+
+def serve_isaaclab_viser(host: str, sim_cfg: Any) -> None:
+    """Have Isaac Lab's viser listen on one address, not on all networks, at a free port, and say where.
+
+    Args:
+        host: An address of this machine.
+        sim_cfg: The ``SimulationCfg`` of the simulation to come. It is changed: its own configuration of viser is kept,
+            but for the address and a port that is taken.
+
+    Raises:
+        ConfigError: There is no free port.
+    """
+    from isaaclab_visualizers.viser import ViserVisualizerCfg
+
+    own = sim_cfg.visualizer_cfgs or []
+    cfgs = own if isinstance(own, list) else [own]
+    cfg = next((cfg for cfg in cfgs if cfg.visualizer_type == "viser"), None)
+    if cfg is None:
+        cfg = ViserVisualizerCfg()
+        cfgs = [*cfgs, cfg]
+    cfg.bind_address = host
+    cfg.port = free_port(host, cfg.port)
+    sim_cfg.visualizer_cfgs = cfgs
+    current().say(f"visualizer=viser: watch at http://{host_name(host)}:{cfg.port}")

@@ -19,7 +19,7 @@ from isaaclab_pc.num_envs.machine import Machine
 from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.viewer.browser_visualizers import serve_viser
+from isaaclab_pc.viewer.web_address import serve_isaaclab_viser
 from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
@@ -136,7 +136,7 @@ def open_env(
         prepare(resolved.env_cfg)
     others = [name for name in settings.visualizers if not (is_live and name == "viser")]
     if "viser" in others:
-        serve_viser(settings.host, resolved.env_cfg.sim)
+        serve_isaaclab_viser(settings.host, resolved.env_cfg.sim)
     # None leaves it to the task's config; only Kit asks whether it is headless.
     launcher = {"device": settings.device, "headless": "kit" not in others, "visualizer": others or None}
     with launch_simulation(resolved.env_cfg, launcher):

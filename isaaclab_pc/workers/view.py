@@ -23,9 +23,9 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viewer.arm_drive import ArmDrive, arm_drive
 from isaaclab_pc.viewer.controls import Controls
-from isaaclab_pc.viewer.picture_camera import add_picture_camera, default_view, read_pictures
 from isaaclab_pc.viewer.point_colors import color_ways
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, fault_text
+from isaaclab_pc.viewer.scene_pictures import add_picture_camera, default_view, read_pictures
 from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve

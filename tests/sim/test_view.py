@@ -15,9 +15,8 @@ from isaaclab_pc.viewer.arm_drive import arm_drive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.film_recorder import FilmRecorder
 from isaaclab_pc.viewer.live_view import LiveView
-from isaaclab_pc.viewer.picture_camera import add_picture_camera, read_pictures
 from isaaclab_pc.viewer.point_colors import colors_by_height
-from isaaclab_pc.viewer.scene_pictures import PictureView
+from isaaclab_pc.viewer.scene_pictures import PictureView, add_picture_camera, read_pictures
 from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.view import Watch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``policy.json`` says of what the cameras saw."""
+"""``policy.json`` tells how much the cameras saw."""
 
 from typing import Any
 

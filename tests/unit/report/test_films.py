@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a policy saw, written and read back, also from files of strangers, and drawn."""
+"""Films are read as they were written, refused where a stranger broke them, and drawn."""
 
 from dataclasses import replace
 

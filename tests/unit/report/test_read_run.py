@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What of a stranger's folder is read, and what is said of the rest."""
+"""A stranger's folder: what can be read is read, and the rest is named."""
 
 import json
+import math
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.report.read_run import MOST_EVENTS, read_run
+from isaaclab_pc.report.read_run import MAX_EVENTS, RunCurves, read_run, read_run_curves
+from isaaclab_pc.run.iteration_log import append_iteration
 from tests.unit.report.run_folder import edit, make_faulty, make_run
 
 ODD = {
@@ -70,10 +72,22 @@ def test_odd_files_beside_the_record_are_said(tmp_path):
     folder = make_faulty(tmp_path / "run").folder
     (folder / "dumps" / "dump_1.npz").write_bytes(b"no archive")
     (folder / "config.yaml").write_text("task: [", encoding="utf-8")
-    lines = ['{"event": "died", "time": "never"}', "[]", "no json", *['{"event": "stopped"}'] * MOST_EVENTS]
+    lines = ['{"event": "died", "time": "never"}', "[]", "no json", *['{"event": "stopped"}'] * MAX_EVENTS]
     (folder / "events.jsonl").write_text("\n".join(lines), encoding="utf-8")
     run = read_run(folder)
     said = "\n".join(run.problems)
     for text in ("dump_1.npz cannot be read", "config.yaml cannot be read", "line 2: not an event", "203 lines"):
         assert text in said, text
     assert [dump.path.name for dump in run.dumps] == ["dump_0.npz"], "the other one is shown"
+
+
+def test_a_metric_that_an_iteration_did_not_report_is_nan_there(tmp_path):
+    assert read_run_curves(tmp_path) == RunCurves([], [], [], {})
+    append_iteration(tmp_path, 1, 64, 1.5, {"collect_s": 1.0, "success_rate": math.nan})
+    append_iteration(tmp_path, 2, 128, 3.0, {"collect_s": 2.0, "success_rate": 0.25})
+    curves = read_run_curves(tmp_path)
+    assert (curves.iterations, curves.env_steps, curves.wall_s) == ([1, 2], [64, 128], [1.5, 3.0])
+    assert curves.metrics["collect_s"] == [1.0, 2.0]
+    first, second = curves.metrics["success_rate"]
+    assert math.isnan(first)
+    assert second == 0.25

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What sliders and keys ask of an arm."""
+"""Sliders and keys become actions of an arm."""
 
 from types import SimpleNamespace
 

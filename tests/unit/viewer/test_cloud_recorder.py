@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an export records of a sensor is enough to make its clouds again, with the example that needs no simulator."""
+"""The example without a simulator makes the same clouds from a sensor's recorded inputs."""
 
 import runpy
 from pathlib import Path

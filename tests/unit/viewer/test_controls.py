@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a person who watches asks for, and when the next step is due."""
+"""Requests of a person who watches, and when the next step is due."""
 
 import math
 import time
@@ -9,25 +9,16 @@ from isaaclab_pc.viewer.controls import Controls
 STEP_S = 1e-9
 
 
-def test_paused_environments_take_the_steps_that_are_asked_for():
+def test_single_steps_pause_what_runs_until_it_runs_again():
     controls = Controls()
     assert controls.take_step(STEP_S)
-
+    controls.step()
+    assert [controls.take_step(STEP_S) for _ in range(3)] == [True, False, False]
     controls.pause()
     assert controls.paused
     assert not controls.take_step(STEP_S)
-    controls.step()
-    assert controls.take_step(STEP_S)
-    assert not controls.take_step(STEP_S)
-
     controls.run()
     assert controls.take_step(STEP_S)
-
-
-def test_a_single_step_pauses_what_runs():
-    controls = Controls()
-    controls.step()
-    assert [controls.take_step(STEP_S) for _ in range(3)] == [True, False, False]
 
 
 def test_a_fault_pauses_only_who_asked_to_run_to_it():

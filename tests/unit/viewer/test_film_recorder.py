@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isaaclab_pc.viewer.film_recorder import _MOST_POINTS, FilmRecorder, film_of_now, sees_pictures
+from isaaclab_pc.viewer.film_recorder import _MAX_POINTS, FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.evaluation import evaluate
 from tests.unit.workers.fake_env import FakeEnv
 
@@ -98,7 +98,7 @@ def test_without_a_failure_there_is_no_film_of_one():
 
 
 def test_large_clouds_and_images_are_thinned_out():
-    clouds = film(SeenEnv([3], [True], points=5 * _MOST_POINTS + 1), 1)[0].films["success"].points
+    clouds = film(SeenEnv([3], [True], points=5 * _MAX_POINTS + 1), 1)[0].films["success"].points
     assert clouds is not None
     assert clouds.shape == (3, 427, 3)
     images = film(SeenEnv([3], [True], obs="depth"), 1)[0].films["success"].depth

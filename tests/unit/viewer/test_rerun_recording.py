@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a recording holds, read back."""
+"""A recording, read back."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.unit.viewer.recordings import camera_points, read, rgb
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """A reset and two steps, of which the guard finds something in the second."""
+    """A reset and two steps; the guard finds something in the second one."""
     path = tmp_path_factory.mktemp("recording") / "out.rrd"
     recording = RerunRecording(path, scenes.layout(), color="camera")
     recording.write(scenes.frame(0, actions=None, reward=None, reward_terms={}, success=None, done=None))

@@ -16,7 +16,7 @@ from isaaclab_pc.learners import NonFiniteError
 from isaaclab_pc.num_envs.profile import Answer
 from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.report.run_curves import read_run_curves
+from isaaclab_pc.report.read_run import read_run_curves
 from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
