@@ -131,7 +131,9 @@ def _signal_handlers_are_kept() -> Iterator[None]:
 def _hydra_is_cleared() -> Iterator[None]:
     yield
     hydra = sys.modules.get("hydra.core.global_hydra")
-    leaked = hydra is not None and hydra.GlobalHydra.instance().is_initialized()
+    if hydra is None:
+        return
+    leaked = hydra.GlobalHydra.instance().is_initialized()
     if leaked:
         hydra.GlobalHydra.instance().clear()
     assert not leaked, "the test left Hydra initialized"
