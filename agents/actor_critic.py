@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from isaaclab_pc.agents.networks import ObservationEncoder, RunningNorm, StatePredictor, make_mlp
 from isaaclab_pc.agents.ppo import EncoderSettings
 
-__all__ = ["ActorCritic"]
-
 
 class ActorCritic(nn.Module):
     """Actor and critic over dictionaries of observation groups."""

@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["ChunkedEncoder", "most_at_once", "split_batch"]
-
 _MOST_ROWS = 1 << 20
 """Rows per chunk of activations where no chunk is given: 128 MiB for each 32 features."""
 

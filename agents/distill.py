@@ -5,9 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from isaaclab_pc.agents.ppo import EncoderSettings, PpoSettings
 
-__all__ = ["DEFAULT", "PRECISE", "REACH", "DistillSettings", "ImitationCfg", "distill_sizes", "fine_tuning"]
-
-
 _ENCODER = EncoderSettings(point_channels=(64, 128), point_frequencies=(1.0, 4.0, 16.0))
 """The student must see to a few millimetres where the expert's cases meet."""
 

@@ -16,17 +16,6 @@ from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.agents.precision import autocast, in_dtype_of_autocast
 from isaaclab_pc.tensors.distributed import average, world_size
 
-__all__ = [
-    "ObservationEncoder",
-    "RunningNorm",
-    "State",
-    "StatePredictor",
-    "forget",
-    "initial_state",
-    "make_mlp",
-    "run_rnn",
-]
-
 _DEPTH_FREQUENCIES = (1.0, 4.0, 16.0)
 """Spatial frequencies of the sines and cosines of depth [1/m]."""
 _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}

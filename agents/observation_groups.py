@@ -3,8 +3,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["policy_groups", "split_history"]
-
 
 def policy_groups(obs: str) -> list[str]:
     """Return the groups that the policy reads for ``obs``: ``points``, ``depth`` or ``state`` (within ``policy``)."""

@@ -18,8 +18,6 @@ from torch.nn import functional
 from isaaclab_pc.agents.chunks import ChunkedEncoder, most_at_once, split_batch
 from isaaclab_pc.agents.precision import Float32Linear, same_autocast
 
-__all__ = ["DensePointNet", "Dp3", "PointEmbedding", "PointNet", "make_point_encoder"]
-
 _MOST_ROWS_ON_GPU = 1 << 23
 """Critical points per chunk of activations on a GPU where no chunk is given.
 

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from isaaclab_pc.agents.observation_groups import policy_groups
 
-__all__ = ["DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "sizes"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings:

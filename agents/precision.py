@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Float32Linear", "autocast", "in_dtype_of_autocast", "same_autocast"]
-
 
 def autocast(device_type: str, precision: str) -> AbstractContextManager[Any]:
     """Return the context of an encoder with ``precision`` float32 or bf16; ``meta`` knows no autocast.

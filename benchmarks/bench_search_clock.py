@@ -29,8 +29,6 @@ from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.trends import MARGIN, capacity, fits_with_margin
 from isaaclab_pc.num_envs.trial import Outcome, Trial
 
-__all__ = ["compare_clock"]
-
 BUDGET = int(0.9 * 80e9)
 FIXED = 1.5e9
 NOISE = 0.005

@@ -32,8 +32,6 @@ from isaaclab_pc.num_envs.search import Objective, search
 from isaaclab_pc.num_envs.trends import pooled_speeds, smallest_near_best
 from isaaclab_pc.num_envs.trial import Outcome, Trial
 
-__all__ = ["compare_noise"]
-
 SIZES = (32, 64, 128, 256)
 SAMPLES = 4096
 MEASURED_SECONDS = 5.0

@@ -41,7 +41,7 @@ WARM_UP = 20
 def operator(args: argparse.Namespace) -> dict[str, Any]:
     """Time the samplers against a copy of the same depth images."""
     from isaaclab_pc.sensors import DepthToCloud
-    from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+    from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 
     n, device = args.num_envs, args.device
     depth = 0.5 + torch.rand(n, 1, IMAGE, IMAGE, device=device)

@@ -9,8 +9,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-__all__ = ["MemoryPeak"]
-
 
 class MemoryPeak(TorchDispatchMode):
     """Counts the storages that are made while it is active, until they are freed."""

@@ -19,7 +19,7 @@ from isaaclab.app import launch_simulation
 import isaaclab_pc.tasks  # noqa: F401
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.sensors import DepthToCloud
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.tasks.lift.lift_env_cfg import LiftEnvCfg
 

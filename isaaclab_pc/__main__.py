@@ -12,8 +12,6 @@ from isaaclab_pc.errors import closest
 from isaaclab_pc.terminal.program_name import PROGRAM, started_as_program
 from isaaclab_pc.terminal.user_stream import standard_streams
 
-__all__ = ["main"]
-
 _LIST = "\n".join(f"  {name:12} {what}" for name, what in COMMANDS.items())
 
 HELP = f"""\

@@ -4,9 +4,6 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ConfigError", "closest", "describe_error", "error_chain"]
-
-
 _MOST_LETTERS = 300
 """Length at which what an error says is cut off: gymnasium tells whole configs."""
 

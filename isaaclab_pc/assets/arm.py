@@ -16,8 +16,6 @@ from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
 from isaaclab_pc.assets.physics_properties import MAX_DEPENETRATION_VELOCITY, articulation_properties
 
-__all__ = ["ARMATURE", "FINGER_GAINS", "ArmCfg", "Limits", "arm_drives", "finger_drives", "primitives_spawn"]
-
 ARMATURE = 0.1
 """Inertia of the motors as the turning joints feel it [kg*m^2]: the value of MuJoCo Menagerie's Panda and UR5e."""
 

@@ -19,8 +19,6 @@ from isaaclab_pc.assets.physics_properties import (
     patch_friction,
 )
 
-__all__ = ["Vector", "cube_cfg", "ground_cfg", "region_cfg", "table_cfg", "target_cfg"]
-
 Vector = tuple[float, float, float]
 """x, y and z."""
 

@@ -27,8 +27,6 @@ from isaaclab_pc.assets.physics_properties import (
     patch_friction,
 )
 
-__all__ = ["PegAndBox", "box_with_hole_cfg", "peg_and_box_variants", "peg_cfg", "same_variant_of_each"]
-
 _SLOPE_THICKNESS = 0.015
 """Thickness of the boxes that make the hole's mouth [m]; all but their inner faces is inside the walls."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.assets.peg import BoxWithHoleCfg
 
-__all__ = ["spawn_box_with_hole"]
-
 
 @sim_utils.clone
 def spawn_box_with_hole(

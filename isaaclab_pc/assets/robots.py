@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from isaaclab_pc.assets.arm import ArmCfg
 
-__all__ = ["DEFAULT_ROBOT", "ROBOTS", "Robot"]
-
 DEFAULT_ROBOT = "franka"
 """The robot that every task's scene is written with."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from isaaclab_pc.assets.arm import ArmCfg, arm_drives, finger_drives, primitives_spawn
 
-__all__ = ["UR5E_DEFAULT_JOINT_POS", "UR5E_GRIPPER_CFG", "UR5E_TCP_OFFSET", "UR5E_USD"]
-
 UR5E_USD = Path(__file__).parent / "data" / "ur5e.usda"
 """The UR5e of primitives, which ``tools/assets/author_ur5e.py`` writes."""
 

@@ -20,22 +20,6 @@ from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
 from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
-__all__ = [
-    "EVERY_SETTING",
-    "JSON_FLAG",
-    "Command",
-    "Takes",
-    "check_form",
-    "keys_of",
-    "override_value",
-    "parse_command",
-    "parse_override",
-    "parse_script_command",
-    "quoted",
-    "single_values",
-    "split_own",
-]
-
 LAUNCHER = "hydra/launcher"
 """Hydra's group of what starts the runs of a sweep."""
 

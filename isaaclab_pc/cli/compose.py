@@ -21,8 +21,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
 from isaaclab_pc.settings.physics import BACKENDS
 
-__all__ = ["CONFIG_MODULE", "CONFIG_NAME", "compose", "on_one_line", "settings_of_composed", "store_settings"]
-
 CONFIG_MODULE = "isaaclab_pc.conf"
 CONFIG_NAME = "train"
 

@@ -14,8 +14,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import Setting, Settings, describe_type, settings_of
 from isaaclab_pc.settings.run import SETTINGS
 
-__all__ = ["settings_page", "settings_table"]
-
 _WIDTH = 118
 _NAME_WIDTH = 30
 _DEFAULT_WIDTH = 12

@@ -17,8 +17,6 @@ from isaaclab_pc.terminal.program_name import as_started
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, current, use
 from isaaclab_pc.terminal.user_stream import UserStream, standard_streams
 
-__all__ = ["output", "run_script"]
-
 _OUTPUT_HELP = f"""
 Output (docs/reading-output.md)
   quiet=true         print only what was decided, warnings, the result, and what was made

@@ -32,8 +32,6 @@ from isaaclab_pc.processes.child_process import ExitCode, was_stopped
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["launcher_settings", "run_each"]
-
 
 def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
     """Compose the settings of each run of a command line, run it, and return the highest exit code.

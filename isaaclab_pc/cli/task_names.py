@@ -21,22 +21,6 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.processes.child_process import is_stop
 from isaaclab_pc.terminal.screen import current
 
-__all__ = [
-    "describe_registered",
-    "expert_tasks",
-    "has_expert",
-    "has_sizes",
-    "load_task_packages",
-    "our_tasks",
-    "registered_tasks",
-    "require_expert",
-    "resolve_task",
-    "short_name",
-    "short_names",
-    "task_modules",
-    "write_tasks",
-]
-
 SLOW_SECONDS = 20.0
 """Time after which the package that is being imported is named [s]."""
 

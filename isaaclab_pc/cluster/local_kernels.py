@@ -18,8 +18,6 @@ from isaaclab_pc.run.kernel_cache import UNFINISHED, copy_kernels, shared_kernel
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = ["local_kernel_cache"]
-
 
 @contextlib.contextmanager
 def local_kernel_cache() -> Iterator[None]:

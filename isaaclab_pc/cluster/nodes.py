@@ -21,16 +21,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.restarts import RestartLimit
 from isaaclab_pc.terminal.screen import current
 
-__all__ = [
-    "LEADER_RESTARTS_SECONDS",
-    "LEADER_SEARCHES_SECONDS",
-    "NODES_JOIN_SECONDS",
-    "UNANSWERED",
-    "Place",
-    "find_place",
-    "run_follower_node",
-]
-
 DEFAULT_PORT = 29400
 """Port of torchrun's rendezvous."""
 

@@ -25,8 +25,6 @@ from isaaclab_pc.processes.output_filter import share_inlet
 if TYPE_CHECKING:
     from torch.distributed.launcher.api import LaunchConfig
 
-__all__ = ["NUM_RANKS", "exit_code", "main", "ranks_command"]
-
 NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
 

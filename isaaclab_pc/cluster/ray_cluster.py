@@ -14,8 +14,6 @@ import ray
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import interruptible
 
-__all__ = ["ray_cluster"]
-
 _OBJECT_STORE = 100 << 20
 """Shared memory of a local cluster [bytes]: next to nothing is exchanged through it."""
 

@@ -23,8 +23,6 @@ from isaaclab_pc.processes.output_filter import INLETS, OutputFilter
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.supervise.oom_watch import OomWatch
 
-__all__ = ["Failure", "Mailbox", "run_rank"]
-
 _LOOK_SECONDS = 0.2
 _MAX_TEXT = 1 << 20
 

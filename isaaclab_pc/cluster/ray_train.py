@@ -37,8 +37,6 @@ from isaaclab_pc.supervise.deaths import LOST_WORKER
 if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
 
-__all__ = ["main"]
-
 _LOOK_SECONDS = 0.2
 _RETURN_SECONDS = 60.0
 """How long a run that goes on waits for machines that are missing [s]."""

@@ -26,8 +26,6 @@ from isaaclab_pc.processes.child_process import GRACE_SECONDS
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["TRIAL_LOG", "RunTrial", "run_trials"]
-
 TRIAL_LOG = "trial.log"
 """Output of the script that trains a trial, in the run's folder."""
 

@@ -16,8 +16,6 @@ from isaaclab_pc.cli.command_line import parse_override
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import shown
 
-__all__ = ["SearchSpace", "draw", "read_space"]
-
 _MOST_CHOICES = 1000
 """More values of one setting than this are a slip of the keyboard; an interval holds any number."""
 

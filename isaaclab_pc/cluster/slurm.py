@@ -37,8 +37,6 @@ from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.user_stream import standard_streams
 
-__all__ = ["Job", "is_submitted", "submit"]
-
 _CLUSTERS = {"slurm": "slurm", "submitit_local": "local"}
 """Values of ``hydra/launcher`` that submit runs, and the executor of submitit for each; ``local`` tries jobs without a
 cluster: all of them at once, on this machine."""

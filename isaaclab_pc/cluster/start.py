@@ -17,8 +17,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["check_cluster", "start_command"]
-
 
 def start_command(job: TrainJob, folder: Path, is_restart: bool = False) -> list[str]:
     """Write a job into a run's folder, and return the command line of the processes that train.

@@ -16,8 +16,6 @@ from isaaclab_pc.run.platform import gpu_count
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
 
-__all__ = ["Machine", "TrialShare"]
-
 _RAY_STEPS = 10_000
 """Ray's resolution: parts of a core or GPU."""
 

@@ -14,8 +14,6 @@ from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, RunData, RunRecord
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["STOPPED_EARLY_NAME", "TuneTrial", "Tuning", "best_trial", "read_scores", "read_trial", "read_trials"]
-
 TUNING_NAME = "tuning.json"
 """The tuning's file in its folder."""
 

@@ -14,8 +14,6 @@ from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["check_answer"]
-
 _LEAST_ITERATIONS = 5
 """Iterations after the first from which a speed is told."""
 _LEAST_SECONDS = 20.0

@@ -28,8 +28,6 @@ from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
-__all__ = ["main"]
-
 
 class CompareSettings(ScriptSettings):
     """Settings of a comparison."""

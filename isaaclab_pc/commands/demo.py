@@ -24,8 +24,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["main"]
-
 
 class DemoSettings(ScriptSettings):
     """Settings of a recording besides those of a run."""

@@ -20,8 +20,6 @@ from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["main"]
-
 MAY_CHANGE = ("physics.", "eval.seed", "points.num_points", "points.sampler")
 """Settings, and groups of them, that may differ from the run's."""
 

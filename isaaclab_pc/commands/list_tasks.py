@@ -15,8 +15,6 @@ from isaaclab_pc.learners import RUNNERS, agent_key
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["main"]
-
 HELP = """\
 List the tasks that scripts/train.py task=<name> takes.
 

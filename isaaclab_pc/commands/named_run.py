@@ -12,8 +12,6 @@ from isaaclab_pc.run.folder import LOGS
 from isaaclab_pc.run.record import RECORD_NAME
 from isaaclab_pc.settings.base import shown
 
-__all__ = ["named_run"]
-
 _MOST_LOOKED_AT = 1000
 """Runs among which near names are sought."""
 

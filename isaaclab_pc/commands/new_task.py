@@ -20,8 +20,6 @@ from isaaclab_pc.terminal.program_name import command_line, in_repository
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import write_text_atomically
 
-__all__ = ["main", "new_task"]
-
 TAKES = Takes()
 
 HELP = """\

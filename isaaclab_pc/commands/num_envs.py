@@ -26,8 +26,6 @@ from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen, current
 
-__all__ = ["FIRST_GPU_RESERVE", "find_for_run", "find_num_envs", "num_envs_per_process"]
-
 FIRST_GPU_RESERVE = 512 << 20
 """Memory that each further process is taken to need on the first process's GPU [bytes]: about a CUDA context, which
 libraries open on the default GPU. An assumption, not measured."""

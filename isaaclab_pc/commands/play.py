@@ -23,8 +23,6 @@ from isaaclab_pc.run.pretrained import PRETRAINED
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["main"]
-
 MAY_CHANGE = (
     *("device", "num_envs", "visualizer", "host", "force", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
     *("points.num_points", "points.sampler", "points.realism"),

@@ -10,8 +10,6 @@ from isaaclab_pc.run.kernel_cache import announce_first_start, check_kernel_cach
 from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["prepare", "prepare_training"]
-
 
 def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
     """Choose the device and the physics backend of a worker, before anything is written.

@@ -27,8 +27,6 @@ from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = ["describe", "main"]
-
 
 class ReplaySettings(ScriptSettings):
     """Settings of a replay besides those of its run."""

@@ -21,8 +21,6 @@ from isaaclab_pc.settings.base import ScriptSettings, shown
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import write_text_atomically
 
-__all__ = ["main"]
-
 LATEST = "latest"
 OR_LATEST = "run=latest"
 

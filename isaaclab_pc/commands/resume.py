@@ -21,8 +21,6 @@ from isaaclab_pc.run.record import RunData, RunRecord
 from isaaclab_pc.settings import RunSettings, SuperviseSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["find_run", "go_on_requeued", "resume"]
-
 SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
 """Settings that find the run."""
 

@@ -59,8 +59,6 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
-__all__ = ["main", "other_answer"]
-
 HELP = f"""\
 Find how many environments a task can train with on this machine, and show what their memory is made of.
 

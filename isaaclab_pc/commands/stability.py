@@ -24,8 +24,6 @@ from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 from isaaclab_pc.utils.files import write_text_atomically
 
-__all__ = ["measure_stability"]
-
 NUM_ENVS = 64
 """Environments of a measurement, unless the user says how many."""
 

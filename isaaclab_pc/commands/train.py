@@ -27,8 +27,6 @@ from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["main"]
-
 HELP = f"""\
 Train a manipulation policy from depth-camera point clouds.
 

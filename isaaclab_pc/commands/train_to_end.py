@@ -17,8 +17,6 @@ from isaaclab_pc.supervise.deaths import Death, DeathCause
 from isaaclab_pc.supervise.supervisor import supervise
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["train_to_end"]
-
 
 def train_to_end(record: RunRecord, job: TrainJob) -> int:
     """Train, close the run's record, and write its report, whatever became of the training.

@@ -16,8 +16,6 @@ from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["SELECTS", "TrainedPolicy", "find_policy"]
-
 SELECTS = ("task", "runner", "obs")
 """Settings that find the run."""
 

@@ -15,8 +15,6 @@ from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["main"]
-
 
 def main(argv: Sequence[str]) -> int:
     """Train the run of a folder, the only argument, which holds its settings; return the exit code of a training."""

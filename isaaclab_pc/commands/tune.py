@@ -44,8 +44,6 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import Lines, current, use
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["TRIAL", "main"]
-
 
 class TuneSettings(ScriptSettings):
     """The settings of a tuning, besides those of its runs."""

@@ -18,8 +18,6 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
-__all__ = ["TuningDisplay", "report"]
-
 CSV_NAME = "results.csv"
 PICTURE_NAME = "results.png"
 

@@ -29,8 +29,6 @@ from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["main"]
-
 KEYBOARD = "keyboard"
 ACTORS = ("random", "zero", "expert", KEYBOARD)
 """Policies that were not trained."""

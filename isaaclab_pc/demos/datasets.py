@@ -25,8 +25,6 @@ import h5py
 import torch
 from torch.utils.data import Dataset
 
-__all__ = ["Demo", "Episodes", "Transitions"]
-
 MAX_OPEN_DATASETS = 4096
 """Datasets of a file that stay open in a process, each with the chunks that were decompressed last."""
 

@@ -41,8 +41,6 @@ from isaaclab_pc.utils.files import locked_file, write_atomically
 if TYPE_CHECKING:
     from isaaclab.utils.datasets import EpisodeData
 
-__all__ = ["DemoFile", "Progress"]
-
 SHARED = ("task", "obs", "reward", "robot", "seed", "physics", "points", "env_overrides")
 """Settings that all episodes of a file share."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.assets.arm import ArmCfg
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
-__all__ = ["check_arm", "check_arm_cfg"]
-
 _ROBOT = "env.scene.robot"
 
 _MOVES = 1e-6

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["EpisodeTracker"]
-
 
 class EpisodeTracker:
     """Follows the running episode of each environment and keeps the results of the last finished one."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["StandingState", "kept"]
-
 
 class StandingState:
     """Keeps the values of :func:`kept` properties, but only while an environment's state is known to stand still.

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 import torch
 from isaaclab.utils.buffers import CircularBuffer
 
-__all__ = ["ObservationHistory", "newest_frame"]
-
 _PRIVILEGED = "critic"
 """The simulator's state, which needs no history."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
-__all__ = ["GOAL_QUANTITIES", "ActionPart", "Quantity", "action_parts", "vector_quantities"]
-
 
 @dataclass(frozen=True)
 class Quantity(JsonRecord):

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
-__all__ = ["LEVELS", "Randomization", "Randomizer", "randomize_sizes"]
-
 _SIZE_STREAM = 10
 _CAMERA_STREAM = 11
 # These two are the first of one stream for each randomized object.

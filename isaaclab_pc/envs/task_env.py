@@ -15,8 +15,6 @@ from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.envs.randomization import Randomizer
 
-__all__ = ["TaskEnv"]
-
 
 class TaskEnv(DirectRLEnv):
     """The side of a :class:`~isaaclab_pc.envs.PointCloudEnv` that its task sees."""

@@ -18,18 +18,6 @@ from isaaclab_pc.agents.networks import ObservationEncoder
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 
-__all__ = [
-    "TOLERANCE",
-    "PlainPolicy",
-    "Run",
-    "compare",
-    "compute_in_float32",
-    "load_onnx",
-    "load_torchscript",
-    "milliseconds",
-    "output_of_state",
-]
-
 TOLERANCE = 1e-5
 """Largest difference between exported actions and the runner's, relative to actions that are larger than 1."""
 

@@ -14,8 +14,6 @@ from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.export.exported_policy import output_of_state
 from isaaclab_pc.sensors.scene_cameras import depth_limits, image_intrinsics, lens_coefficients, lens_of
 
-__all__ = ["describe_memory", "describe_policy", "describe_sight"]
-
 _PIXELS = (
     "counted from the corner of the first pixel: calibrations of OpenCV and ROS count from its middle, so add 0.5 to "
     "their cx and cy"

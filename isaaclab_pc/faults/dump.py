@@ -33,8 +33,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.utils.array_archive import NOT_READABLE, read_arrays
 from isaaclab_pc.utils.files import write_atomically
 
-__all__ = ["FORMAT", "SIMULATION_PACKAGES", "FaultDump"]
-
 FORMAT = 1
 """Number of this layout; a file of another one is refused."""
 

@@ -18,8 +18,6 @@ from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = ["Recorder", "RecorderCfg"]
-
 RING_BYTES = 128 * 2**20
 """Largest memory of the ring buffer [B]: with many environments it holds fewer steps."""
 

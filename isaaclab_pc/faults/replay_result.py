@@ -10,8 +10,6 @@ from pydantic import Field
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["Fault", "Reading", "ReplayResult"]
-
 _AnyFloat = Annotated[float, Field(allow_inf_nan=True)]
 """A number of the simulation, which may be NaN or infinite: such values are what a replay looks for."""
 

@@ -14,8 +14,6 @@ from isaaclab_pc.faults.replay_result import Reading
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.guards.scene_state import joint_bounds
 
-__all__ = ["History", "StateReader", "make_readings"]
-
 
 class History:
     """The recorded steps of one environment, matched with a simulation of one environment.

@@ -17,8 +17,6 @@ from isaaclab_pc.guards.scene_state import SceneState
 from isaaclab_pc.guards.step_guard import StepGuard, check_action
 from isaaclab_pc.guards.step_hooks import StepFilter, set_step_filter
 
-__all__ = ["attach_guard"]
-
 _CHECKED = (torch.float16, torch.float32)
 """Types that the guard reads; other floating-point types are checked as float32."""
 

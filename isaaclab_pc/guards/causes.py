@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from enum import IntFlag
 from pathlib import Path
 
-__all__ = ["CAUSES", "Cause", "FaultError"]
-
 
 class Cause(IntFlag):
     """Where a bad value was found; an environment may have several in one step."""

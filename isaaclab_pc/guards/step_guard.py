@@ -13,8 +13,6 @@ from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard, is_within
 from isaaclab_pc.guards.scene_state import STATE_CAUSES, SceneState
 
-__all__ = ["BadObservations", "GuardedDones", "NoStepGuard", "StepGuard", "check_action"]
-
 
 class GuardedDones(NamedTuple):
     """Which episodes end once the guard knows of faults, each mask (num_envs,), bool."""

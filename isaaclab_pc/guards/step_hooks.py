@@ -29,8 +29,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["StepFilter", "StepHook", "add_step_hook", "set_step_filter"]
-
 
 class StepHook:
     """Watches the steps of an environment; override what is needed. A hook changes nothing that it is given.

@@ -20,8 +20,6 @@ from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = ["answer_parts", "digest_of", "places_of", "settings_that_matter"]
-
 _ALLOCATING = (
     *("torch", "warp-lang", "newton", "mujoco", "mujoco-warp", "ovphysx", "isaacsim", "numba"),
     *("isaaclab", "isaaclab-tasks", "isaaclab-newton", "isaaclab-physx", "isaaclab-ov", "isaaclab-rl", "tensordict"),

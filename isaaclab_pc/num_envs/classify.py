@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from isaaclab_pc.num_envs.trial import Outcome
 
-__all__ = ["ContactOverflow", "classify_exit", "contact_overflow", "out_of_memory_line"]
-
 _OUT_OF_MEMORY = re.compile(
     "|".join(
         (

@@ -8,8 +8,6 @@ import weakref
 
 from isaaclab_pc.processes.deadline import DEADLINE_S, answer_of
 
-__all__ = ["CudaMemory"]
-
 _PROGRAM = """
 import sys, torch
 for _ in sys.stdin:

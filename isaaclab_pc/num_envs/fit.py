@@ -33,8 +33,6 @@ from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial
 from isaaclab_pc.num_envs.trial_runner import Budgets
 from isaaclab_pc.settings.scaling import parse_budget
 
-__all__ = ["DEVICE_FRACTION", "HOST_FRACTION", "SPEED_OFF", "FitResult", "ProbeError", "contradicts", "fit"]
-
 HOST_FRACTION = 0.8
 """Share of the free host memory that runs may take, unless a budget says otherwise."""
 DEVICE_FRACTION = 0.9

@@ -11,8 +11,6 @@ from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.size_trials import FIRST_BUILD_SECONDS
 from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
 
-__all__ = ["cached_reason", "confirmed_reason", "nothing_built", "nothing_fits", "searched_reason"]
-
 
 def cached_reason(profile: Profile, path: Path) -> str:
     """Say where an answer comes from that needed no trial."""

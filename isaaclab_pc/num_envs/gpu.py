@@ -15,8 +15,6 @@ from isaaclab_pc.num_envs.memory import resolve_budget
 from isaaclab_pc.num_envs.trial import Meter
 from isaaclab_pc.processes.deadline import DEADLINE_S, answer_of
 
-__all__ = ["Gpu", "GpuUse", "OwnMemory", "held_by_libraries"]
-
 _LOOK_S = 0.05
 """Time between two looks at memory that the driver takes back [s]."""
 _LOOKS = 20

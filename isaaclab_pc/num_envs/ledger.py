@@ -13,19 +13,6 @@ from isaaclab_pc.num_envs.trends import telling
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.utils.json_record import JsonRecord
 
-__all__ = [
-    "KINDS",
-    "TRIALS_NAME",
-    "EarlierTrials",
-    "Entry",
-    "Ledger",
-    "TrialsFile",
-    "find_earlier_trials",
-    "fit_line",
-    "measured_ledger",
-    "planned_ledger",
-]
-
 TRIALS_NAME = "trials.json"
 """File of a search's folder that holds a :class:`TrialsFile`."""
 

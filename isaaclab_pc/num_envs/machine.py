@@ -11,8 +11,6 @@ from pathlib import Path
 
 from isaaclab_pc.num_envs.memory import Cgroup, free_host_memory, memory_cgroups
 
-__all__ = ["Machine", "usable_cores"]
-
 
 @dataclass(frozen=True)
 class Machine:

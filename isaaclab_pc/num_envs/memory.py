@@ -8,8 +8,6 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Cgroup", "FreeMemory", "free_host_memory", "memory_cgroups", "oom_kills", "resolve_budget"]
-
 _UNLIMITED = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2**63."""
 

@@ -21,8 +21,6 @@ from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.utils.json_record import JsonRecord
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["Finding", "Plan", "check_run", "check_samples", "preflight"]
-
 RTX_PARTITIONS = 15_625
 """Scene partitions, one per environment, of the RTX renderers: Isaac Lab pull request 7573."""
 RTX_TILES = 4096

@@ -18,8 +18,6 @@ from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import locked_file, write_text_atomically
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["Answer", "Doubt", "Profile", "ProfileCache", "cache_key", "default_path"]
-
 _VERSION = 3
 _LOCK_SECONDS = 10.0
 """How long to wait for another job that writes the file [s]."""

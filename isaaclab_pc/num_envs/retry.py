@@ -9,8 +9,6 @@ from isaaclab_pc.num_envs.trial import Outcome, Overrides, Progress, TrainingPha
 from isaaclab_pc.physics import HEADROOM, grown
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["apply_overrides", "retry_overrides", "smaller_chunk"]
-
 SMALLEST_REPLAY = 20_000
 """No replay is made smaller than that [samples]: the student would lose samples that it has yet to learn from."""
 SMALLEST_CHUNK = 64

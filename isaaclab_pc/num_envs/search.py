@@ -35,8 +35,6 @@ from isaaclab_pc.num_envs.trends import (
 )
 from isaaclab_pc.num_envs.trial import Outcome, Trial
 
-__all__ = ["BRACKET", "RESOLUTION", "Objective", "SearchResult", "StopReason", "search"]
-
 RESOLUTION = 0.02
 """Part by which a predicted size has to be larger than the best one to be worth a trial. The winner is at most this
 part too small; in the median the winner is 99 % of the largest size that fits."""

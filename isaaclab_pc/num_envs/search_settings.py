@@ -13,8 +13,6 @@ from isaaclab_pc.settings import RunSettings, ScalingSettings
 from isaaclab_pc.settings.base import Expects
 from isaaclab_pc.settings.scaling import MAX_NUM_ENVS
 
-__all__ = ["SearchSettings", "Sizes"]
-
 
 class Sizes(NamedTuple):
     """Sizes that a search tries; as the arguments of :func:`~isaaclab_pc.num_envs.search.search`."""

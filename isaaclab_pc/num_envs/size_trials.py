@@ -12,8 +12,6 @@ from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial
 from isaaclab_pc.num_envs.trial_runner import Budgets, run_trial
 
-__all__ = ["FIRST_BUILD_SECONDS", "ChildCommand", "RetryPolicy", "SearchClock", "SizeTrials"]
-
 ChildCommand = Callable[[int, Path, Overrides], list[str]]
 """Gives the arguments of a child that tries a size: ``command(num_envs, result_path, overrides)``. The child builds the
 real environment and agent with the overrides, trains a little, and writes a `Trial` to the path before it closes."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from isaaclab_pc.num_envs.trial import Trial
 
-__all__ = ["MARGIN", "TOLERANCE", "capacity", "fits_with_margin", "pooled_speeds", "smallest_near_best", "telling"]
-
 MARGIN = 0.015
 """Part of a memory budget that a winner leaves free. The peaks of one size differ from run to run: with a standard
 deviation of 0.5 %, a winner at this margin fits again in 98 of 100 runs, and most winners use less."""

@@ -13,18 +13,6 @@ from pydantic import AfterValidator, ConfigDict
 from isaaclab_pc.physics.contacts import ContactUsage
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = [
-    "MemoryReport",
-    "Meter",
-    "Outcome",
-    "Overrides",
-    "Progress",
-    "SettingValue",
-    "TrainingPhase",
-    "Trial",
-    "format_size",
-]
-
 SettingValue = bool | int | float | str
 """Value of a setting."""
 Overrides = Mapping[str, SettingValue]

@@ -13,8 +13,6 @@ from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, 
 from isaaclab_pc.processes.output_filter import OutputFilter
 from isaaclab_pc.processes.process_tree import ProcessTree
 
-__all__ = ["Budgets", "phase_path", "run_trial"]
-
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
 _OTHERS_SHARE = 0.02

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MAX_MASS_RATIO", "check_drives", "check_limits", "check_masses", "check_scene", "largest_stable_dt"]
-
 MAX_MASS_RATIO = 1000.0
 """Mass of the heaviest over that of the lightest body above which contact solvers converge slowly or not at all."""
 

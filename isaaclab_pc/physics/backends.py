@@ -9,8 +9,6 @@ import sys
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["INSTALL_ISAACSIM", "resolve_backend"]
-
 INSTALL_ISAACSIM = "install Isaac Lab together with Isaac Sim (docs/installation.md)"
 OVPHYSX_LIBRARIES = {"libGL.so.1": "libgl1", "libX11.so.6": "libx11-6", "libXt.so.6": "libxt6"}
 """Libraries that ovphysx loads and its wheels do not bring, and their packages on Debian and Ubuntu. It shows nothing,

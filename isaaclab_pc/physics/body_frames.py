@@ -8,8 +8,6 @@ from typing import Any
 
 from isaaclab_ov.physics import OvPhysxCfg
 
-__all__ = ["keep_frames_on_their_bodies"]
-
 
 def keep_frames_on_their_bodies(physics: Any) -> None:
     """Let frames on ovphysx follow the body of their own environment where there are few environments, too.

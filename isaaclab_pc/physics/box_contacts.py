@@ -9,8 +9,6 @@ from isaaclab_newton.physics.mjwarp_manager import NewtonMJWarpManager
 from mujoco_warp import DisableBit, GeomType
 from mujoco_warp._src import collision_primitive
 
-__all__ = ["NewtonBoxContactManager"]
-
 
 class NewtonBoxContactManager(NewtonMJWarpManager):
     """Isaac Lab's manager of MuJoCo Warp, with the contacts of two boxes from their own geometry.

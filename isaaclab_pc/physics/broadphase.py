@@ -16,8 +16,6 @@ import warp as wp
 
 from isaaclab_pc.physics.contacts import mujoco_warp_solver
 
-__all__ = ["fit_broadphase", "shape_bounds"]
-
 # Values of mujoco.mjtGeom; an ellipsoid is 4.
 _SPHERE = 2
 _CAPSULE = 3

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 import warp as wp
 
-__all__ = ["ShapeFriction"]
-
 
 class ShapeFriction:
     """Reads and writes the friction of one asset's shapes."""

@@ -7,8 +7,6 @@ import ctypes
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
-__all__ = ["SPIN_COUNT", "limit_spinning", "relax_thread_timers"]
-
 SPIN_COUNT = 1000
 """How often an OpenMP thread looks for work before it sleeps; libgomp's default is 300,000, which is milliseconds.
 

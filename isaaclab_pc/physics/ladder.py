@@ -8,8 +8,6 @@ from typing import Any
 
 from isaaclab_pc.physics.apply import physx_fragments
 
-__all__ = ["SOLVER_SETTINGS", "harder", "present_values"]
-
 _LIMITS = ("effort_limit_scale", "velocity_limit_scale")
 
 SOLVER_SETTINGS = ("dt", "decimation", "substeps", "position_iterations", *_LIMITS)

@@ -16,8 +16,6 @@ import warp as wp
 
 from isaaclab_pc.physics.contacts import mujoco_warp_solver
 
-__all__ = ["ObjectMasses"]
-
 _FREE = 0
 """Value of mujoco.mjtJoint."""
 

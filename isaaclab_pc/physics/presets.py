@@ -18,8 +18,6 @@ from isaaclab_tasks.utils import PresetCfg
 
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["PhysicsPresetsCfg", "newton_presets", "prepare_for_device"]
-
 
 def _newton_for_grasping() -> NewtonCfg:
     """Return Newton with a solver step of 1/240 s for ``sim.dt`` 1/60 s: coarser steps lose grasped objects."""

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
-__all__ = ["CRASHED", "GRIDS", "TOLERATED_LOSS", "Cell", "cheapest", "grid"]
-
 _PHYSX_GRID: Mapping[str, tuple[int, ...]] = {"decimation": (1, 2, 4), "position_iterations": (2, 4, 8, 16)}
 
 GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["cache_root", "check_writable", "use_writable_caches"]
-
 _NO_HOME = Path(os.devnull, "no-home")
 """A folder that nobody can make."""
 

@@ -27,19 +27,6 @@ from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import full_disk
 
-__all__ = [
-    "GRACE_SECONDS",
-    "STOP_SIGNALS",
-    "ExitCode",
-    "SignalFlag",
-    "exit_code_of",
-    "interruptible",
-    "is_stop",
-    "run_child",
-    "show_log",
-    "was_stopped",
-]
-
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 """Signals that end a process in good order: Ctrl-C, a scheduler that takes the machine back, a terminal that closes."""
 

@@ -4,8 +4,6 @@
 import threading
 from collections.abc import Callable
 
-__all__ = ["DEADLINE_S", "answer_of"]
-
 DEADLINE_S = 20.0
 """Longest time that a driver has for an answer [s]. The first one after a boot loads it, which takes seconds."""
 

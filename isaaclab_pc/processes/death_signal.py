@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["tied_to_this_process"]
-
 _PR_SET_PDEATHSIG = 1
 
 

@@ -22,8 +22,6 @@ from typing import IO, Self
 
 from isaaclab_pc.terminal.user_stream import UserStream
 
-__all__ = ["ChildLines", "LogTail", "OutputFilter", "Repeats", "divert_output", "share_inlet"]
-
 FLOOD = 100
 """Lines of one kind that the log gets; later ones are counted."""
 

@@ -19,8 +19,6 @@ import psutil
 
 from isaaclab_pc.processes.death_signal import tied_to_this_process
 
-__all__ = ["ProcessTree"]
-
 _MARK = "ISAACLAB_PC_CHILD"
 """Environment variable that marks a child's descendants, so that daemons among them are found as well."""
 

@@ -9,8 +9,6 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import write_text_atomically
 
-__all__ = ["report_at_end", "report_later"]
-
 
 def report_at_end(folder: Path) -> None:
     """Write the page of a run that has just ended; a page that cannot be written is a warning."""

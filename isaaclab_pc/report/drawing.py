@@ -18,8 +18,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
-__all__ = ["BAD", "GOOD", "HEIGHT_SPAN", "INK", "LINE", "MUTED", "SERIES", "draw_svg", "legend_above", "save_png"]
-
 HEIGHT_SPAN = 0.3
 """Heights above the environment's origin that get different colours [m]: what a gripper works at on a table."""
 

@@ -18,8 +18,6 @@ from isaaclab_pc.report.search_figures import ledger_figure, memory_figure, spee
 from isaaclab_pc.report.words import shortened
 from isaaclab_pc.run.record import CurvePoint
 
-__all__ = ["comparison_figures", "run_figures", "save_comparison_plot"]
-
 _Axis = Literal["steps", "time"]
 _Metric = tuple[str, RunFacts, str]
 """Name of a curve, its run, and its metric."""

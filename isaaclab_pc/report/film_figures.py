@@ -14,8 +14,6 @@ from isaaclab_pc.report.drawing import HEIGHT_SPAN, INK, draw_svg
 from isaaclab_pc.report.films import Film
 from isaaclab_pc.report.run_figures import PageFigure, Table
 
-__all__ = ["film_figure"]
-
 _GROUND = "#1b2230"
 """Behind the points, in both of the page's themes: the lowest and the highest points stand out from it."""
 

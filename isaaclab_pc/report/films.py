@@ -17,8 +17,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.utils.array_archive import NOT_READABLE, read_arrays
 from isaaclab_pc.utils.files import write_atomically
 
-__all__ = ["FILMS", "FILMS_NAME", "MAX_FRAMES", "Film", "add_films", "read_films"]
-
 FILMS_NAME = "seen.npz"
 """Name of the file in the run's folder."""
 

@@ -25,8 +25,6 @@ from isaaclab_pc.report.words import FILTERS, shortened
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = ["MAX_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
-
 REPORT_NAME = "report.html"
 """The page's name in the run's folder."""
 

@@ -29,18 +29,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.events import EVENTS_NAME
 from isaaclab_pc.terminal.program_name import command_line
 
-__all__ = [
-    "DumpFacts",
-    "Event",
-    "RunCurves",
-    "RunFacts",
-    "read_run",
-    "read_run_curves",
-    "read_runs",
-    "read_time",
-    "total",
-]
-
 _MAX_DUMPS = 20
 MAX_EVENTS = 200
 """Dumps and events that a report shows, the first ones."""

@@ -13,19 +13,6 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from isaaclab_pc.report.drawing import BAD, INK, LINE, MUTED, SERIES, draw_svg, legend_above
 
-__all__ = [
-    "LIMIT",
-    "TREND",
-    "Bar",
-    "Curve",
-    "PageFigure",
-    "Table",
-    "YRange",
-    "curve_figure",
-    "draw_curves",
-    "row_figure",
-]
-
 LIMIT: Mapping[str, Any] = {"color": BAD, "linestyle": "--", "marker": ""}
 """Look of a limit."""
 

@@ -14,20 +14,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.terminal.program_name import command_line
 
-__all__ = [
-    "SettingRow",
-    "commands",
-    "differences",
-    "event_rows",
-    "facts",
-    "findings",
-    "measures",
-    "restart_rows",
-    "scale_command",
-    "setting_rows",
-    "task_name",
-]
-
 _NEED_MEMORY = (
     *("runner", "algorithm", "teacher", "init", "agent", "obs", "robot", "replay_samples", "minibatch_size", "device"),
     *("physics.", "points.", "env.", "agent."),

@@ -13,8 +13,6 @@ from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
 from isaaclab_pc.report.drawing import BAD, GOOD, SERIES, save_png
 from isaaclab_pc.report.run_figures import LIMIT, TREND, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
 
-__all__ = ["ledger_figure", "memory_figure", "save_search_plot", "speed_figure"]
-
 _MIB = 2**20
 _GIB = 2**30
 

@@ -11,8 +11,6 @@ from typing import Any
 from isaaclab_pc.physics.stability import Cell
 from isaaclab_pc.report.drawing import GOOD, INK, save_png
 
-__all__ = ["save_stability_plot"]
-
 _MARK = {"linestyle": "", "markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"}
 
 

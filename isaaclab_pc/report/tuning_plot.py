@@ -13,8 +13,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from isaaclab_pc.report.drawing import BAD, LINE, SERIES, save_png
 
-__all__ = ["TuningPoint", "save_tuning_plot"]
-
 _COLUMNS = 3
 _RATIO = 9.9
 """Ratio of a setting's largest to its smallest value from which its axis is logarithmic."""

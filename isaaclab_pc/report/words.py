@@ -10,8 +10,6 @@ from typing import Any
 from isaaclab_pc.num_envs.trial import format_size
 from isaaclab_pc.run.evaluation import Success
 
-__all__ = ["FILTERS", "NOTHING", "count", "decimals", "duration", "memory", "shortened", "success_text"]
-
 NOTHING = "–"  # noqa: RUF001 (a dash in a table, for people)
 """Stands where there is no value."""
 

@@ -14,8 +14,6 @@ from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["EXPERT", "TRAIN", "choose_algorithm", "teacher_settings", "with_state_observations"]
-
 EXPERT = "expert"
 """The value of ``teacher`` that names the task's own expert."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, Size
 
-__all__ = ["Breakdown", "Evaluation", "Success", "Third"]
-
 
 @dataclass(frozen=True)
 class Success(JsonRecord):

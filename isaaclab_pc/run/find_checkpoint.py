@@ -13,8 +13,6 @@ from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["check_checkpoint", "find_checkpoint", "newest_checkpoint", "newest_run"]
-
 
 def find_checkpoint(
     resume: str, root: Path, runner: str, experiment: str, key: str = "resume"

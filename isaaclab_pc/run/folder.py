@@ -19,21 +19,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import locked_file
 
-__all__ = [
-    "LOGS",
-    "LOG_NAME",
-    "PROGRESS_NAME",
-    "SCRIPT_LOCK",
-    "SETTINGS_NAME",
-    "WORKER_LOCK",
-    "experiment_name",
-    "locked",
-    "make_folder",
-    "make_run_folder",
-    "wait_for_worker",
-    "writing",
-]
-
 LOGS = Path("logs")
 """All runs, in the working directory."""
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from isaaclab_pc.terminal.events import finite
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["ITERATIONS_NAME", "Iteration", "append_iteration", "last_iteration", "read_iterations"]
-
 ITERATIONS_NAME = "iterations.jsonl"
 """The file's name in the run's folder."""
 

@@ -17,24 +17,6 @@ from isaaclab_pc.run.folder import LOG_NAME, writing
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.utils.json_record import Count, JsonRecord, Size
 
-__all__ = [
-    "JOBS",
-    "JOB_NAME",
-    "CheckJob",
-    "DemoJob",
-    "ExportJob",
-    "Job",
-    "PlanJob",
-    "PlayJob",
-    "ProbeJob",
-    "ReplayJob",
-    "StabilityJob",
-    "TrainJob",
-    "ViewJob",
-    "launch_worker",
-    "worker_command",
-]
-
 JOB_NAME = "job.json"
 """The job's file in the folder that its worker writes to."""
 

@@ -16,15 +16,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = [
-    "UNFINISHED",
-    "announce_first_start",
-    "begin_build",
-    "check_kernel_cache",
-    "copy_kernels",
-    "shared_kernel_cache",
-]
-
 _COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
 """Files of Warp's compiled kernels, by kind of device."""
 

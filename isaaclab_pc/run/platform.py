@@ -28,18 +28,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = [
-    "check_gpus",
-    "check_isaaclab",
-    "check_logger",
-    "choose_platform",
-    "driver_versions",
-    "gpu_count",
-    "resolve_device",
-    "working_gpus",
-]
-
-
 _ISAACLAB_VERSIONS = ("3.0.", "28.")
 """How the versions of release 3.0 begin: of Isaac Lab's wheel, and of the package in its repository."""
 

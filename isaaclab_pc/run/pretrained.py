@@ -14,8 +14,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["PRETRAINED", "find_pretrained", "policy_file", "pretrained_tasks"]
-
 PRETRAINED = "pretrained"
 """The value of ``resume`` and ``init`` that names the task's own policy."""
 

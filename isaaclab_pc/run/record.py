@@ -25,20 +25,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.utils.files import write_text_atomically
 from isaaclab_pc.utils.packages import installed_versions
 
-__all__ = [
-    "CHECKPOINT_FOLDER",
-    "RECORD_NAME",
-    "CheckpointEntries",
-    "CheckpointEntry",
-    "CurvePoint",
-    "RestartEntry",
-    "RunData",
-    "RunRecord",
-    "add_progress",
-    "git_commit",
-    "versions",
-]
-
 RECORD_NAME = "run.json"
 CHECKPOINT_FOLDER = "checkpoints"
 

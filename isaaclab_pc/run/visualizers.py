@@ -13,16 +13,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = [
-    "INSTALL_VIZ",
-    "NUM_ENVS_SHOWN",
-    "VISUALIZERS",
-    "Visualizer",
-    "check_host",
-    "check_num_envs_shown",
-    "check_visualizers",
-]
-
 MOST_ENVS_SHOWN = 64
 """Environments that can be told apart in a browser."""
 

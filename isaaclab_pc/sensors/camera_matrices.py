@@ -9,8 +9,6 @@ import warp as wp
 
 from isaaclab_pc.tensors.warp_stream import current_stream
 
-__all__ = ["frame_change", "ray_matrices"]
-
 _NO_ARRAY = np.zeros((0, 0), dtype=np.float32)
 
 

@@ -12,8 +12,6 @@ import torch
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["SAMPLERS", "Sampler", "check_buffers", "check_cloud"]
-
 Sampler = Literal["random", "grid", "voxel", "fps"]
 SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 """In the order of their numbers in the CPU's kernels."""

@@ -12,11 +12,9 @@ import numpy as np
 import torch
 
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
-from isaaclab_pc.sensors.cloud_checks import SAMPLERS, Sampler, check_buffers, check_cloud
+from isaaclab_pc.sensors.cloud_checks import Sampler, check_buffers, check_cloud
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
-
-__all__ = ["SAMPLERS", "Cloud", "DepthToCloud", "Sampler", "pixel_order"]
 
 
 @dataclass(frozen=True)

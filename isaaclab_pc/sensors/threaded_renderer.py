@@ -22,8 +22,6 @@ from newton.sensors import SensorTiledCamera
 if TYPE_CHECKING:
     from newton import Model, State
 
-__all__ = ["ThreadedTiledCamera", "ThreadedWarpRenderer"]
-
 _COLOURS = ("color_image", "hdr_color_image", "albedo_image")
 """Images that are rendered by one thread: lights and textures belong to the whole sensor."""
 

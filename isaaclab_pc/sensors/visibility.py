@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-__all__ = ["can_see_box"]
-
 _COLUMNS = 64
 """Rays across the image at most, both ways: a box that none of them meets has hardly a pixel."""
 

@@ -9,8 +9,6 @@ from pydantic import Field
 
 from isaaclab_pc.settings.base import Settings
 
-__all__ = ["GuardSettings"]
-
 
 class GuardSettings(Settings):
     """Handling of values that are not finite, or too large to be physics."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from isaaclab_pc.settings.base import ScriptSettings
 
-__all__ = ["OutputSettings"]
-
 
 class OutputSettings(ScriptSettings):
     """The output of the script (docs/reading-output.md)."""

@@ -9,8 +9,6 @@ from pydantic import Field
 
 from isaaclab_pc.settings.base import Settings, Unit
 
-__all__ = ["BACKENDS", "Backend", "PhysicsSettings"]
-
 Backend = Literal["auto", "ovphysx", "newton_mjwarp", "isaacsim_physx", "physx"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """Names of Isaac Lab's physics selectors, and ``auto``."""

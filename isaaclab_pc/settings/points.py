@@ -9,8 +9,6 @@ from pydantic import AfterValidator, Field
 
 from isaaclab_pc.settings.base import Expects, Settings
 
-__all__ = ["PointEncoder", "PointsSettings"]
-
 Feature = Literal["rgb", "normals", "segmentation", "camera"]
 
 PointEncoder = Literal["pointnet", "dp3"]

@@ -21,8 +21,6 @@ from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
 from isaaclab_pc.settings.supervise import SuperviseSettings
 from isaaclab_pc.utils.files import write_text_atomically
 
-__all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerName"]
-
 CUDA_DEVICES = r"cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})*"
 """One GPU or several: those of a run's processes on one machine."""
 

@@ -12,8 +12,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import Expects, Settings, Unit
 
-__all__ = ["MAX_NUM_ENVS", "NumEnvs", "ScalingSettings", "parse_budget"]
-
 MAX_NUM_ENVS = 65_536
 """More environments than the largest GPU of today holds; a larger number is a slip of the keyboard."""
 

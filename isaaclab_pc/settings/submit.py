@@ -9,8 +9,6 @@ from pydantic import StringConstraints
 
 from isaaclab_pc.settings.base import Expects, ScriptSettings
 
-__all__ = ["SubmitSettings"]
-
 ImagePath = Annotated[
     str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S"), Expects("the path of an Apptainer image")
 ]

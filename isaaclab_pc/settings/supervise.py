@@ -9,8 +9,6 @@ from pydantic import Field
 
 from isaaclab_pc.settings.base import Settings, Unit
 
-__all__ = ["SuperviseSettings"]
-
 
 class SuperviseSettings(Settings):
     """Restarts of a training process that dies, hangs or runs out of memory."""

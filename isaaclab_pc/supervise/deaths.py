@@ -12,8 +12,6 @@ from isaaclab_pc.num_envs.classify import classify_exit
 from isaaclab_pc.num_envs.trial import Outcome
 from isaaclab_pc.processes.child_process import ExitCode
 
-__all__ = ["LOST_WORKER", "Death", "DeathCause", "classify_death"]
-
 _LOST_DEVICE = re.compile(
     r"CUDA error: (?:unspecified launch failure|hardware stack error|uncorrectable ECC error|an illegal instruction)"
     r"|\bCUDA_ERROR_(?:LAUNCH_FAILED|ECC_UNCORRECTABLE|DEVICE_UNAVAILABLE|HARDWARE_STACK_ERROR|NVLINK_UNCORRECTABLE)\b"

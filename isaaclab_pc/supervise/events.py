@@ -8,8 +8,6 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-__all__ = ["EVENTS_NAME", "add_event"]
-
 EVENTS_NAME = "events.jsonl"
 """The file's name in the run's folder."""
 

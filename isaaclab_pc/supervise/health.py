@@ -8,8 +8,6 @@ import math
 import statistics
 from collections import deque
 
-__all__ = ["LeakWatch", "StallWatch"]
-
 STARTUP_SECONDS = 1800.0
 """Longest time before the first iteration [s]: on a new machine, kernels of simulator and renderer compile."""
 

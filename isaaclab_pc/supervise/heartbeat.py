@@ -16,8 +16,6 @@ from isaaclab_pc.num_envs.gpu import OwnMemory
 from isaaclab_pc.num_envs.memory import free_host_memory
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
-__all__ = ["HEARTBEAT_NAME", "Heart", "Heartbeat"]
-
 HEARTBEAT_NAME = "heartbeat.json"
 """The file's name in the run's folder."""
 

@@ -10,8 +10,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills
 
-__all__ = ["OomWatch", "OthersWatch"]
-
 RECENT_SECONDS = 45.0
 """Time before a death in which a kill by the kernel explains it [s]: torch elastic gives the other ranks half a minute
 to end."""

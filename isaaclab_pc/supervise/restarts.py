@@ -13,8 +13,6 @@ from isaaclab_pc.num_envs.trial import Progress
 from isaaclab_pc.settings import SuperviseSettings
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 
-__all__ = ["Restart", "RestartLimit", "choose_restart"]
-
 WINDOW_SECONDS = 3600.0
 """Time in which ``supervise.max_restarts`` counts [s]; restarts without a new checkpoint count for longer."""
 

@@ -26,9 +26,6 @@ from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
 from isaaclab_pc.supervise.watch import WorkerWatch
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["StartCommand", "supervise"]
-
-
 StartCommand = Callable[[TrainJob, Path, bool], list[str]]
 """Writes a job into a run's folder, and returns the command line of the processes that train; whether it is a restart
 comes last. See :func:`isaaclab_pc.cluster.start.start_command`."""

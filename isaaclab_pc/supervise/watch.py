@@ -17,8 +17,6 @@ from isaaclab_pc.supervise.health import LeakWatch, StallWatch
 from isaaclab_pc.supervise.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.supervise.oom_watch import OomWatch
 
-__all__ = ["WorkerWatch"]
-
 _LOOK_SECONDS = 0.5
 """Time between two looks at the heartbeat [s]."""
 

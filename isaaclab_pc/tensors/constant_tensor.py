@@ -7,8 +7,6 @@ import functools
 
 import torch
 
-__all__ = ["constant_tensor"]
-
 
 @functools.lru_cache(maxsize=1024)
 def constant_tensor(

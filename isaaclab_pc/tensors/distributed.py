@@ -10,8 +10,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["average", "average_gradients", "average_number", "broadcast_module", "world_rank", "world_size"]
-
 
 def world_size() -> int:
     """Return the number of processes that train together."""

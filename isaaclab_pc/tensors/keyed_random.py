@@ -13,8 +13,6 @@ import torch
 from isaaclab_pc.tensors import keyed_random_kernels as kernels
 from isaaclab_pc.tensors.warp_stream import launch_rows
 
-__all__ = ["keyed_hash", "keyed_uniform"]
-
 
 def keyed_hash(seed: int, env_ids: torch.Tensor, stream: int, *more: torch.Tensor) -> torch.Tensor:
     """Hash integer keys to int64, shape (M,).

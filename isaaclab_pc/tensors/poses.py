@@ -11,8 +11,6 @@ import torch
 from isaaclab_pc.tensors import pose_kernels as kernels
 from isaaclab_pc.tensors.warp_stream import launch_rows
 
-__all__ = ["from_frame", "into_frame", "orientation_in_frame"]
-
 
 def from_frame(position: torch.Tensor | None, quat: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
     """Express points of moving frames in the frame that these move in, float32, a tensor of its own.

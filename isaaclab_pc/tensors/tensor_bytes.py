@@ -9,8 +9,6 @@ from typing import Any
 import torch
 import warp as wp
 
-__all__ = ["tensor_bytes"]
-
 
 def tensor_bytes(*holders: Any) -> int:
     """Return the memory of tensors [bytes]; each storage counts once and in full, even where only a view of it is held.

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 import warp as wp
 
-__all__ = ["RecordedLaunches", "current_stream", "launch_rows"]
-
 
 def current_stream(device: torch.device) -> wp.Stream | None:
     """Return torch's current stream of a device, for ``wp.launch``; None on the CPU."""

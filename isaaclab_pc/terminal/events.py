@@ -14,24 +14,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
-__all__ = [
-    "Decision",
-    "End",
-    "Evaluated",
-    "Event",
-    "Iteration",
-    "Memory",
-    "Phase",
-    "PhaseName",
-    "Trial",
-    "Trials",
-    "Warned",
-    "event_schema",
-    "finite",
-    "read_event",
-    "to_line",
-]
-
 PhaseName = Literal["search", "compile", "build", "train", "tune", "evaluate", "record", "replay"]
 
 

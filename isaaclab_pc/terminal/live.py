@@ -16,8 +16,6 @@ from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Trial
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.terminal.words import event_text, iteration_line, iteration_numbers, trials_numbers
 
-__all__ = ["LiveScreen", "is_terminal"]
-
 _REDRAWS_PER_S = 4
 
 

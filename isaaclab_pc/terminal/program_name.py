@@ -13,8 +13,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PROGRAM", "as_started", "command_line", "in_repository", "started_as_program"]
-
 PROGRAM = "isaaclab-pc"
 """Name of the console script."""
 

@@ -28,8 +28,6 @@ from isaaclab_pc.terminal.events import (
 from isaaclab_pc.terminal.program_name import as_started
 from isaaclab_pc.terminal.words import event_text
 
-__all__ = ["JsonScreen", "Lines", "Screen", "Wire", "current", "use"]
-
 RUNNING_SECONDS = 30.0
 """Time without a word after which a phase says that it still runs [s]."""
 

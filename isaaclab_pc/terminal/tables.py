@@ -8,8 +8,6 @@ from typing import IO
 
 from rich.console import Console
 
-__all__ = ["table_console"]
-
 
 def table_console(columns: int, file: IO[str] | None = None) -> Console:
     """Return a console for tables: as wide as the terminal, or else ``columns``, and without markup in cells."""

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-__all__ = ["UserStream", "standard_streams"]
-
 _READER_LEFT = (errno.EPIPE, errno.EIO)
 """Errors of a pipe or a terminal that was closed, by somebody who has seen enough."""
 

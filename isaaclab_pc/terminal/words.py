@@ -7,8 +7,6 @@ import math
 
 from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase, Trial, Trials
 
-__all__ = ["clock", "event_text", "iteration_line", "iteration_numbers", "trials_numbers"]
-
 _MOST_RUNNING = 6
 """Trials that one line of a foot has room for."""
 

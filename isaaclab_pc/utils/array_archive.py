@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["NOT_READABLE", "read_arrays"]
-
 NOT_READABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """Errors that :func:`read_arrays` raises."""
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError, error_chain
 
-__all__ = ["full_disk", "locked_file", "write_atomically", "write_text_atomically"]
-
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 

@@ -12,8 +12,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from isaaclab_pc.utils.files import write_text_atomically
 
-__all__ = ["Count", "JsonRecord", "NonNegative", "Size"]
-
 Count = Annotated[int, Field(ge=0)]
 """A whole number of at least 0."""
 Size = Annotated[int, Field(ge=1)]

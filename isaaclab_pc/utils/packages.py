@@ -7,8 +7,6 @@ import importlib.util
 from collections.abc import Iterable
 from importlib import metadata
 
-__all__ = ["installed_versions", "is_installed", "wrong_versions"]
-
 
 def is_installed(module: str) -> bool:
     """Tell whether a top-level module, such as ``rl_games``, can be imported."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["ArmDrive", "Motion", "arm_drive", "motions_of"]
-
 _KEY_S = 0.25
 """Time that a key moves the arm [s]: until a keyboard repeats a key that is held."""
 

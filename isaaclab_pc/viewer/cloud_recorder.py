@@ -11,8 +11,6 @@ import torch
 if TYPE_CHECKING:
     from isaaclab_pc.sensors import PointCloud
 
-__all__ = ["CloudRecorder"]
-
 _IDENTITY = (0.0, 0.0, 0.0, 1.0)
 
 

@@ -8,8 +8,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Controls"]
-
 
 class Controls:
     """Pause, single steps, slow motion, reset, and settings to build the environments with.

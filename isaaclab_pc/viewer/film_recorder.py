@@ -13,8 +13,6 @@ from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.report.films import MAX_FRAMES, Film
 from isaaclab_pc.viewer.observed_cloud import points_in_world
 
-__all__ = ["FilmRecorder", "film_of_now", "sees_pictures"]
-
 _MAX_ENVS = 256
 """Environments that are recorded, the first ones: which one will fail is known at the end."""
 

@@ -19,8 +19,6 @@ from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import SceneFrame
 from isaaclab_pc.viewer.scene_reader import SceneReader
 
-__all__ = ["LiveView", "live_view"]
-
 PERIOD = 0.1
 """Least time between two frames [s]: reading and drawing one takes time from the run."""
 

@@ -14,8 +14,6 @@ from PIL import Image, ImageDraw
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, label_text
 from isaaclab_pc.viewer.scene_pictures import PictureView, depth_picture, draw_points
 
-__all__ = ["Mp4Recording"]
-
 _MAX_ENVS = 9
 """Environments that are filmed, the first ones: more would be too small to see."""
 

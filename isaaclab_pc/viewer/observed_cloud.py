@@ -9,8 +9,6 @@ import torch
 
 from isaaclab_pc.tensors.poses import from_frame
 
-__all__ = ["points_in_world"]
-
 
 def points_in_world(env: Any, points: torch.Tensor) -> torch.Tensor:
     """Move observed points from the cloud's frame into the world.

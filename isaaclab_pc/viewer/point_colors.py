@@ -13,8 +13,6 @@ from isaaclab_pc.report.drawing import HEIGHT_SPAN
 from isaaclab_pc.sensors import PointCloud, PointCloudCfg
 from isaaclab_pc.sensors.features import at_pixels, camera_of
 
-__all__ = ["PointColors", "color_ways", "colors_by_height"]
-
 _APPENDED = np.array([235, 50, 200], np.uint8)
 """Colour of points that no camera saw, such as a goal's."""
 

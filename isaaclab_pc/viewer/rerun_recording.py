@@ -11,8 +11,6 @@ import rerun.blueprint as rrb
 
 from isaaclab_pc.viewer.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, curves, fault_text
 
-__all__ = ["TIMELINE", "RerunRecording"]
-
 TIMELINE = "step"
 
 _POINT_RADIUS = 0.006

@@ -18,8 +18,6 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.viewer.scene_frame import Part, Poses
 
-__all__ = ["SceneBodies"]
-
 _LARGEST = 20.0
 """Largest half-width of a drawn box or plane [m]: a ground is larger."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["CameraView", "Mark", "Part", "SceneFrame", "SceneLayout", "curves", "fault_text", "label_text"]
-
 Poses = np.ndarray
 """Positions [m] and orientations (x, y, z, w), shape (..., 7), float32."""
 

@@ -9,8 +9,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-__all__ = ["PictureView", "add_picture_camera", "default_view", "depth_picture", "draw_points", "read_pictures"]
-
 _NAME = "picture"
 """Name of the colour camera in a scene."""
 

@@ -19,8 +19,6 @@ from isaaclab_pc.viewer.point_colors import PointColors
 from isaaclab_pc.viewer.scene_bodies import SceneBodies
 from isaaclab_pc.viewer.scene_frame import CameraView, Mark, Poses, SceneFrame, SceneLayout
 
-__all__ = ["SceneReader"]
-
 
 class SceneReader:
     """Reads frames (:mod:`isaaclab_pc.viewer.scene_frame`) from an environment after each reset and step."""

@@ -13,8 +13,6 @@ from isaaclab_pc.viewer.viser_panel import Panel
 from isaaclab_pc.viewer.viser_scene import ViserScene
 from isaaclab_pc.viewer.web_address import free_port, host_name
 
-__all__ = ["VISER_PORT", "ViserPage"]
-
 VISER_PORT = 8080
 """viser's usual port, also in Isaac Lab."""
 

@@ -23,8 +23,6 @@ from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, curves, faul
 from isaaclab_pc.viewer.scene_pictures import depth_picture
 from isaaclab_pc.viewer.viser_scene import LAYERS, ViserScene
 
-__all__ = ["AS_TASK", "DrivePanel", "Panel"]
-
 AS_TASK = "as the task"
 """Entry for no value in a list of choices."""
 

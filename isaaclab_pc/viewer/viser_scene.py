@@ -13,8 +13,6 @@ import viser
 from isaaclab_pc.viewer.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, label_text
 from isaaclab_pc.viewer.scene_pictures import depth_picture
 
-__all__ = ["LAYERS", "ViserScene"]
-
 LAYERS = ("cloud", "bodies", "cameras", "crop box", "gripper", "goal", "labels")
 """Layers that can be shown and hidden."""
 

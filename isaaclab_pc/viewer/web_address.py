@@ -10,8 +10,6 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["free_port", "host_name", "serve_isaaclab_viser"]
-
 _LAST_PORT = 65535
 
 

@@ -36,8 +36,6 @@ from isaaclab_pc.run.jobs import (
 from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
 
-__all__ = ["main"]
-
 
 def work(job: Job, folder: Path, screen: Screen) -> int:
     """Do a job; each kind has its own imports."""

@@ -9,8 +9,6 @@ from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.run.jobs import CheckJob
 from isaaclab_pc.workers.resolve import resolve
 
-__all__ = ["check"]
-
 
 def check(job: CheckJob) -> int:
     """Read the configs of runs, and write their numbers of iterations.

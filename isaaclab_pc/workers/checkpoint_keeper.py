@@ -13,8 +13,6 @@ from typing import Any
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, CurvePoint, RunRecord
 
-__all__ = ["CheckpointKeeper"]
-
 NUM_KEPT = 3
 """Latest checkpoints that are kept, besides the best."""
 

@@ -8,8 +8,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["has_compiled_kernels"]
-
 _WARP_BINARIES = (".o", ".cubin", ".ptx")
 """Suffixes of Warp's compiled modules, each in a folder of its own inside the cache."""
 _IMPORTED = time.time()

@@ -14,8 +14,6 @@ from typing import Any
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 
-__all__ = ["configuration_digest"]
-
 
 def configuration_digest(settings: RunSettings, num_envs: int) -> str:
     """Resolve the configurations of environment and agent once more, and hash them.

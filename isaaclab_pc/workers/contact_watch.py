@@ -11,8 +11,6 @@ from isaaclab_pc.num_envs.classify import ContactOverflow, contact_overflow
 from isaaclab_pc.physics import ContactUsage, grown
 from isaaclab_pc.processes.output_filter import LogTail
 
-__all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
-
 _PHYSX_HEADROOM = 1.5
 """Capacity to give a PhysX buffer, as a multiple of the size that PhysX asks for."""
 

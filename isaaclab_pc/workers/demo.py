@@ -21,8 +21,6 @@ from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
-__all__ = ["Wave", "demo", "record", "record_wave"]
-
 FLOAT16_GROUPS = ("points", "depth")
 """Observation groups that are stored in float16; they take nearly all of a file."""
 

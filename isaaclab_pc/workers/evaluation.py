@@ -15,8 +15,6 @@ from isaaclab_pc.learners.common.interface import training_set_aside
 from isaaclab_pc.run.evaluation import Breakdown, Evaluation, Success, Third
 from isaaclab_pc.viewer.film_recorder import FilmRecorder
 
-__all__ = ["evaluate", "evaluate_in_between"]
-
 
 def evaluate(
     env: Any,

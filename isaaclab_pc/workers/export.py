@@ -33,8 +33,6 @@ from isaaclab_pc.utils.packages import installed_versions
 from isaaclab_pc.viewer.cloud_recorder import CloudRecorder
 from isaaclab_pc.workers.session import Session, open_session
 
-__all__ = ["export"]
-
 FORMAT = 1
 """Version of ``policy.json`` and ``sample.npz``; readers refuse others."""
 

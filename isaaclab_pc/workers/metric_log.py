@@ -14,8 +14,6 @@ from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["MetricLog", "open_metric_log"]
-
 
 class MetricLog:
     """Reports metrics to a tracker. A tracker that fails is left alone from then on: the training goes on."""

@@ -19,8 +19,6 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings.base import describe_type
 from isaaclab_pc.settings.points import PointEncoder
 
-__all__ = ["check_overrides", "parse_value"]
-
 _CODE = re.compile(r"\s*(lambda\b|[\w.{}]+:[A-Za-z_][\w.]*\s*$)")
 """Texts that Isaac Lab and RSL-RL import or evaluate: ``module:name`` and lambda expressions."""
 

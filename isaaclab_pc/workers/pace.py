@@ -6,8 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["Pace"]
-
 
 class Pace:
     """Estimates the time left from the mean duration of an iteration; the first one, which compiles, only at first."""

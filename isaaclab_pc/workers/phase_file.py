@@ -13,8 +13,6 @@ from isaaclab_pc.learners import Runner
 from isaaclab_pc.learners.common.policy_protocols import HasChunks
 from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
 
-__all__ = ["PhaseFile"]
-
 
 class PhaseFile(StepHook):
     """Writes a :class:`~isaaclab_pc.num_envs.trial.Progress` whenever a rollout or an update begins.

@@ -8,8 +8,6 @@ from isaaclab_pc.num_envs.preflight import Plan, preflight
 from isaaclab_pc.run.jobs import PlanJob
 from isaaclab_pc.workers.resolve import resolve
 
-__all__ = ["plan"]
-
 
 def plan(job: PlanJob) -> int:
     """Write the batch plan of a run and the findings of its preflight.

@@ -18,8 +18,6 @@ from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env, open_session
 
-__all__ = ["play"]
-
 RESULT_NAME = "result.json"
 
 

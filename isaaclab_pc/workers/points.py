@@ -11,8 +11,6 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings import PointsSettings
 from isaaclab_pc.workers.overrides import parse_value
 
-__all__ = ["apply_points", "check_crop", "is_of_realism"]
-
 _REALISM = "env.scene.points.realism."
 
 

@@ -24,8 +24,6 @@ from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.probe_watch import ProbeWatch, TooManyEnvironmentsError
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 
-__all__ = ["probe"]
-
 PROBE_SECONDS = 5.0
 """Time that a probe measures for [s]; at least one iteration."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.learners import Runner
     from isaaclab_pc.workers.resolve import Resolved
 
-__all__ = ["ProbeWatch", "TooManyEnvironmentsError"]
-
 
 class TooManyEnvironmentsError(Exception):
     """A size is more than an update of the agent has samples for."""

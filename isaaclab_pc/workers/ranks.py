@@ -19,8 +19,6 @@ from isaaclab_pc.learners import Decision, Runner
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["Order", "Ranks", "combine_metrics", "follow"]
-
 _LONGEST_WAIT = timedelta(hours=2)
 """Longest wait for the evaluation of the first rank, or for kernels that one compiles. Supervisors find hangs earlier.
 """

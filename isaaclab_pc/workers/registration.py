@@ -8,8 +8,6 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["check_kind", "check_registration", "check_wrappers"]
-
 _FIT_FOR_MANY = (
     "ClipAction",
     "ClipReward",

@@ -17,8 +17,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
-__all__ = ["Finding", "Look", "make_look", "replay", "replay_dump"]
-
 TRACE_LENGTH = 8
 """Number of physics steps before the fault to report values of."""
 

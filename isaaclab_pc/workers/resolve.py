@@ -28,8 +28,6 @@ from isaaclab_pc.workers.registration import check_kind, check_registration
 if TYPE_CHECKING:
     from isaaclab_pc.guards import GuardCfg
 
-__all__ = ["Resolved", "resolve"]
-
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
 
 _SET_BY_ROBOT = ("env.scene.robot.", "env.scene.points.gripper_")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.faults.recorder import Recorder
     from isaaclab_pc.workers.probe_watch import ProbeWatch
 
-__all__ = ["Session", "guard_counts", "open_env", "open_session", "record_faults"]
-
 
 @dataclass
 class Session:

@@ -18,8 +18,6 @@ from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import guard_counts, open_env
 
-__all__ = ["measure"]
-
 RANDOM_SECONDS = 30.0
 """Longest time that a setting is run with random actions [s]."""
 

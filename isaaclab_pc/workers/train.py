@@ -39,8 +39,6 @@ from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
 
-__all__ = ["train"]
-
 _CLOCK_SKEW_SECONDS = 5.0
 """Largest difference between the ranks' clocks without a warning [s]: they are read one after another."""
 

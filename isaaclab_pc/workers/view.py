@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.viewer.rerun_recording import RerunRecording
     from isaaclab_pc.viewer.viser_page import ViserPage
 
-__all__ = ["Act", "Watch", "view"]
-
 _FILM = ".mp4"
 """Suffix of a recording that is a film."""
 _IDLE_S = 0.01

@@ -15,8 +15,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.workers.resolve import Resolved
 
-__all__ = ["EarlyStop", "LearnerWatch", "StormWatch", "diverged"]
-
 PATIENCE = 3
 """Iterations in a row in which an optimizer skipped every update, after which the learner counts as diverged."""
 

@@ -22,8 +22,6 @@ from scipy.spatial.transform import Rotation
 from tools.assets.kinematics import Joint, Vector, forward_kinematics, rotation
 from tools.assets.primitives import FINGER_ARMATURE, FINGER_FRICTION, Arm, Inertial, Shape
 
-__all__ = ["author_anchor", "author_arm", "author_joint", "author_shape", "new_articulation", "save"]
-
 
 def _quaternion(matrix: NDArray[np.float64]) -> Gf.Quatf:
     """Return a rotation matrix as a quaternion with a non-negative real part, rounded so that the file is stable."""

@@ -37,8 +37,6 @@ from tools.assets.author import author_anchor, author_joint, author_shape, new_a
 from tools.assets.kinematics import Joint
 from tools.assets.primitives import Shape
 
-__all__ = ["KNOB_RADIUS", "KNOB_RANGE", "author_cabinet", "author_valve"]
-
 _BAR_LENGTH = 0.14
 _PANEL = 0.01
 """Thickness of the boards [m]."""

@@ -13,8 +13,6 @@ from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, FRANKA_USD
 from tools.assets.kinematics import Joint, Vector
 from tools.assets.primitives import DARK, Arm, Inertial, Shape
 
-__all__ = ["FRANKA"]
-
 _QUARTER = math.pi / 2
 _Z = (0.0, 0.0, 1.0)
 

@@ -22,8 +22,6 @@ from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG, UR5E_USD
 from tools.assets.kinematics import Joint, Vector, rotation
 from tools.assets.primitives import DARK, Arm, Inertial, Shape
 
-__all__ = ["UR5E", "UR5E_DH", "DHLink"]
-
 _QUARTER = math.pi / 2
 _BLUE = (0.45, 0.62, 0.75)
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Joint", "Vector", "axis_rotation", "forward_kinematics", "rotation"]
-
 Vector = tuple[float, float, float]
 """x, y and z."""
 

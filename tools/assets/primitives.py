@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from isaaclab_pc.assets.arm import ArmCfg
 from tools.assets.kinematics import Joint, Vector
 
-__all__ = ["DARK", "FINGER_ARMATURE", "FINGER_FRICTION", "Arm", "Inertial", "Shape"]
-
 FINGER_ARMATURE = {"physxJoint:armature": 2.0, "newton:armature": 0.1}
 """Inertia of the gripper's motor as each finger feels it on each solver [kg].
 

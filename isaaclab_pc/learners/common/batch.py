@@ -4,8 +4,6 @@
 import math
 from dataclasses import dataclass
 
-__all__ = ["BatchPlan", "most_envs", "plan_batch"]
-
 HORIZON = (8, 128)
 """Fewest and most steps of each environment per update."""
 SAMPLES_SLACK = 0.1

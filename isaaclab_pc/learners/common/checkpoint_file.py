@@ -23,21 +23,6 @@ from isaaclab_pc.utils.files import write_atomically
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "NonFiniteError",
-    "acting_weights",
-    "check_header",
-    "check_intact",
-    "check_weights",
-    "load_checkpoint",
-    "plain",
-    "read_header",
-    "restoring",
-    "rng_state",
-    "save_checkpoint",
-    "set_rng_state",
-]
-
 FORMAT = 1
 """Version of the file format; another one is refused."""
 

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.learners.common.batch import BatchPlan
 
-__all__ = [
-    "Adapter",
-    "AfterIteration",
-    "Decision",
-    "LearnerOptions",
-    "OnIteration",
-    "Runner",
-    "TeacherPolicy",
-    "checkpoint_identity",
-    "training_set_aside",
-]
-
 
 class Decision(Enum):
     """Whether a training continues after an iteration."""

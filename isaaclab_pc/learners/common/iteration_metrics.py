@@ -14,17 +14,6 @@ import psutil
 import torch
 from torch import Tensor
 
-__all__ = [
-    "LOG_ENTRIES",
-    "EnvClock",
-    "EpisodeStats",
-    "IterationLog",
-    "iteration_metrics",
-    "read_numbers",
-    "tagged_metrics",
-    "write_metrics",
-]
-
 LOG_ENTRIES = ("log", "episode")
 """Entries of an environment's extras that hold what it logs."""
 

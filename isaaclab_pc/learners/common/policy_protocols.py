@@ -6,8 +6,6 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-__all__ = ["ActsFromState", "HasChunks", "HasPolicy", "scale_own_losses"]
-
 
 @runtime_checkable
 class HasPolicy(Protocol):

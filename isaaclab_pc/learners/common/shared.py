@@ -14,17 +14,6 @@ from torch.utils.tensorboard import SummaryWriter
 from isaaclab_pc.learners.common.policy_protocols import HasPolicy
 from isaaclab_pc.tensors.distributed import world_rank
 
-__all__ = [
-    "USUAL_NUM_ENVS",
-    "SilentWriter",
-    "StopTraining",
-    "clip_gradients",
-    "log_writer",
-    "no_output",
-    "random_first_lengths",
-    "tensor_cores",
-]
-
 USUAL_NUM_ENVS = 4096
 """Number of environments that configurations of Isaac Lab's own tasks are written for."""
 

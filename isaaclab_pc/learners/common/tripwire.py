@@ -10,8 +10,6 @@ from torch.autograd.graph import register_multi_grad_hook
 
 from isaaclab_pc.tensors.distributed import average
 
-__all__ = ["Tripwire", "end_iteration"]
-
 
 class Tripwire:
     """Skips updates with a non-finite gradient, and counts them on the device.

@@ -37,8 +37,6 @@ from rl_games.common.tr_helpers import DefaultRewardsShaper
 
 from isaaclab_pc.learners.rl_games.agent import Agent, LogObserver
 
-__all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
-
 
 class RlGamesAdapter(Adapter):
     """Adapter of RL-Games."""

@@ -31,8 +31,6 @@ from isaaclab_pc.learners.common.shared import StopTraining, clip_gradients, ran
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
-__all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset"]
-
 MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule, as with RSL-RL."""
 

@@ -6,8 +6,6 @@ from typing import Any
 from isaaclab_pc.agents.ppo import PpoSettings
 from isaaclab_pc.utils.packages import is_installed
 
-__all__ = ["make_cfg"]
-
 
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
     """Translate settings for RL-Games 1.6 to a new configuration, and register their network with RL-Games."""

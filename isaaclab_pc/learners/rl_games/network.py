@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from isaaclab_pc.agents.actor_critic import ActorCritic
 from isaaclab_pc.agents.networks import State, forget, initial_state, run_rnn
 
-__all__ = ["NETWORK", "PointCloudNetwork", "register"]
-
 NETWORK = "isaaclab_pc_point_cloud"
 """Name under which RL-Games knows the network."""
 

@@ -30,8 +30,6 @@ from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, Sto
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from isaaclab_pc.tensors.distributed import world_rank, world_size
 
-__all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
-
 
 class RslRlAdapter(Adapter):
     """Adapter of RSL-RL."""

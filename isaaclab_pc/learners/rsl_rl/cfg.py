@@ -13,17 +13,6 @@ from isaaclab_pc.agents.distill import DistillSettings, ImitationCfg
 from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.agents.ppo import EncoderSettings, PpoSettings
 
-__all__ = [
-    "DistillRunnerCfg",
-    "FineTuneAlgorithmCfg",
-    "PointCloudModelCfg",
-    "PpoRunnerCfg",
-    "StudentCfg",
-    "make_cfg",
-    "make_distill_cfg",
-    "make_finetune_cfg",
-]
-
 
 @configclass
 class StudentCfg(RslRlMLPModelCfg):

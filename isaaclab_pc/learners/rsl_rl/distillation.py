@@ -22,8 +22,6 @@ from isaaclab_pc.agents.distill import ImitationCfg
 from isaaclab_pc.learners.rsl_rl.replay import Replay
 from isaaclab_pc.learners.rsl_rl.teacher import ExpertTeacher, PolicyTeacher, Teacher
 
-__all__ = ["ReplayDistillation", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
-
 _CONSTANT_SHARE = 2.0 / 3.0
 """Share of a run before the learning rate falls."""
 

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from isaaclab_pc.learners.common.checkpoint_file import acting_weights, check_weights, load_checkpoint
 
-__all__ = ["FineTuning"]
-
 _NOISE = "distribution."
 """Begins the names of an actor's weights that say how far its actions scatter."""
 

@@ -15,8 +15,6 @@ from isaaclab_pc.agents.networks import ObservationEncoder, State, StatePredicto
 from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["PointCloudModel"]
-
 
 class PointCloudModel(MLPModel):
     """Perceptron over normalized vectors and encoded clouds or depth images.

@@ -10,8 +10,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-__all__ = ["Replay"]
-
 
 class Replay:
     """A ring of samples: once it is full, the newest ones take the place of the oldest.

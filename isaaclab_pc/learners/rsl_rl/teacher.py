@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from isaaclab_pc.learners.common.checkpoint_file import acting_weights, check_weights, load_checkpoint
 
-__all__ = ["ExpertTeacher", "PolicyTeacher", "Teacher"]
-
 
 class Teacher(nn.Module, ABC):
     """Gives the right action for the state in which each environment is."""

@@ -22,8 +22,6 @@ from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, log_writer
 from isaaclab_pc.learners.sb3.agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.learners.sb3.env import GroupEnv
 
-__all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
-
 
 class Sb3Adapter(Adapter):
     """Adapter of Stable-Baselines3."""

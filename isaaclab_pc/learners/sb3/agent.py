@@ -34,8 +34,6 @@ from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.learners.sb3.env import GroupEnv
 from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
-__all__ = ["Agent", "GroupRollout", "read_groups"]
-
 _LEARNING_RATES = (1e-5, 1e-2)
 """Bounds of the adaptive learning rate, the same with every library."""
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from isaaclab_pc.agents.ppo import PpoSettings
 
-__all__ = ["make_cfg"]
-
 
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
     """Translate settings for Stable-Baselines3 2 to a new configuration, which has no field for the experiment's name.

@@ -13,8 +13,6 @@ from torch import Tensor
 from isaaclab_pc.learners.common.iteration_metrics import EnvClock, EpisodeStats, IterationLog
 from isaaclab_pc.learners.common.shared import tensor_cores
 
-__all__ = ["GroupEnv"]
-
 
 class GroupEnv(VecEnv):
     """An Isaac Lab environment with one array for each observation group.

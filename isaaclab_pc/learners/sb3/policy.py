@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.actor_critic import ActorCritic
 
-__all__ = ["PointCloudPolicy"]
-
 
 class PointCloudPolicy(ActorCriticPolicy):
     """Actor and critic that read groups of their own.

@@ -33,8 +33,6 @@ if "WORLD_SIZE" in os.environ:
 from isaaclab_pc.learners.skrl.agent import PpoAgent, build_agent, read_groups
 from isaaclab_pc.learners.skrl.env import FlatEnv, GroupEnv, as_vectors
 
-__all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
-
 _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
 """Modules of a checkpoint that acting needs, by name; skrl's own models may read any of the normalizers."""
 

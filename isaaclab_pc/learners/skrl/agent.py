@@ -36,8 +36,6 @@ from isaaclab_pc.learners.common.shared import clip_gradients, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
-__all__ = ["GroupMemory", "PpoAgent", "build_agent", "read_groups"]
-
 
 class GroupMemory(RandomMemory):
     """Rollout storage for observations that are dictionaries of groups."""

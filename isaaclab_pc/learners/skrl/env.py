@@ -13,8 +13,6 @@ from skrl.envs.wrappers.torch.isaaclab_envs import IsaacLabWrapper
 from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space
 from torch import Tensor
 
-__all__ = ["FlatEnv", "GroupEnv", "as_vectors"]
-
 
 def as_vectors(space: gymnasium.Space | None, values: Any) -> Tensor | None:
     """Return N values of a space, in tensors, as one vector each, (N, D); None where there is neither."""

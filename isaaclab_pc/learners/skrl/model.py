@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.actor_critic import ActorCritic
 
-__all__ = ["PointCloudModel"]
-
 
 class PointCloudModel(GaussianMixin, Model):
     """Actor over observations and critic over states, each a dictionary of observation groups.

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS, Cloud, DepthToCloud
+from isaaclab_pc.sensors.cloud_checks import SAMPLERS
+from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
 from tests.unit.sensors.cloud_reference import MISSES, Scene, random_scene, reference
 
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 from isaaclab_pc.sensors.warp_backend import WarpBackend
 from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, on, operator, run, scene
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isaaclab_pc.sensors import warp_backend
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 from tests.ptx.launches import Interpreter, compiled, interpreted
 from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, run, scene
 
