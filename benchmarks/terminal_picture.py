@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from isaaclab_pc.terminal.events import End, Event, Iteration, Phase, read_event
+from isaaclab_pc.terminal.events import End, Event, Iterated, Phase, read_event
 from isaaclab_pc.terminal.live import LiveScreen
 
 COLUMNS = 110
@@ -45,7 +45,7 @@ def picture(events: Sequence[Event], until: int, path: Path) -> None:
         screen = _Still(nowhere, console=console)
         for event in events:
             screen.show(event)
-            if isinstance(event, Iteration) and event.iteration >= until:
+            if isinstance(event, Iterated) and event.iteration >= until:
                 break
         console.print(screen.foot())
     # Any monospaced font does; rich names one of a server.
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
 
     lines = args.events.read_text(encoding="utf-8").splitlines()
     events = [event for event in map(read_event, lines) if not isinstance(event, End)]
-    last = max((event.iteration for event in events if isinstance(event, Iteration)), default=0)
+    last = max((event.iteration for event in events if isinstance(event, Iterated)), default=0)
     picture([event for event in events if not _is_end(event)], args.iteration or max(last // 2, 1), args.picture)
     return 0
 

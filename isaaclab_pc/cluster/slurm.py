@@ -60,7 +60,7 @@ returns the exit code."""
 
 
 @dataclass(frozen=True)
-class Job:
+class SlurmJob:
     """A callable that submitit pickles on the login node and calls on the node of the job."""
 
     run: Run
@@ -161,7 +161,7 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
         return ExitCode.OK
 
     folder = make_folder(parent)
-    jobs = [Job(run, settings, command, folder.name) for settings in checked]
+    jobs = [SlurmJob(run, settings, command, folder.name) for settings in checked]
     try:
         # submitit prints the message of sbatch, and raises it.
         with contextlib.redirect_stderr(io.StringIO()):
@@ -320,7 +320,7 @@ def _show(executor: Any, runs: int) -> None:
     print("# dry run: nothing was submitted", flush=True)
 
 
-def _tell(jobs: Sequence[Job], ids: Sequence[str], folder: Path, cluster: str) -> None:
+def _tell(jobs: Sequence[SlurmJob], ids: Sequence[str], folder: Path, cluster: str) -> None:
     """Print the jobs, their runs and logs, and how to follow and end them."""
     print(f"\nsubmitted {len(jobs)} run{'s' if len(jobs) > 1 else ''}; this script is not needed any more")
     for job, job_id in zip(jobs, ids, strict=True):

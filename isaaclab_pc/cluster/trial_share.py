@@ -35,7 +35,7 @@ class TrialShare:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Capacity:
     """The resources that all trials share."""
 
     cores: int
@@ -48,7 +48,7 @@ class Machine:
     """Memory of one of them [bytes]."""
 
     @classmethod
-    def here(cls, settings: RunSettings) -> Machine:
+    def here(cls, settings: RunSettings) -> Capacity:
         """Read the free resources of this machine within the budget of a trial's settings.
 
         Raises:

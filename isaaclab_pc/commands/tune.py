@@ -22,7 +22,7 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
-from isaaclab_pc.cluster.trial_share import Machine, TrialShare
+from isaaclab_pc.cluster.trial_share import Capacity, TrialShare
 from isaaclab_pc.cluster.tuning import Tuning, best_trial
 from isaaclab_pc.commands.num_envs import find_num_envs
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
@@ -263,7 +263,7 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
 
 def _measure(largest: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[str, SettingValue], TrialShare]:
     """Find the number of environments of all trials, and the share of the machine that each gets."""
-    machine = Machine.here(largest)
+    machine = Capacity.here(largest)
     concurrent = None if own.concurrent == "auto" else own.concurrent
     alone = machine.share(trials, concurrent)
     if largest.num_envs != "auto" and alone.concurrent == 1:
@@ -322,7 +322,7 @@ def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
         raise ConfigError(
             f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
         )
-    machine = Machine.here(RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME))
+    machine = Capacity.here(RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME))
     # A trial that went on with less would wait forever.
     return {
         "num_cpus": max(machine.cores, math.ceil(tuning.cpus)),

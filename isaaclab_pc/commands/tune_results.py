@@ -35,7 +35,7 @@ class TuningDisplay:
         self._folder = folder
         self._tuning = tuning
         self._shown = {trial.name: trial.status for trial in read_trials(folder, tuning)}
-        self._last: events.Trials | None = None
+        self._last: events.TuneProgress | None = None
 
     def refresh(self) -> None:
         """Show the changes."""
@@ -49,8 +49,8 @@ class TuningDisplay:
             self._last = now
             current().show(now)
 
-    def _changed(self, trial: TuneTrial) -> events.Trial:
-        return events.Trial(
+    def _changed(self, trial: TuneTrial) -> events.TrialStatus:
+        return events.TrialStatus(
             trial=trial.name,
             status=trial.status,
             iteration=trial.iterations,
@@ -60,9 +60,9 @@ class TuningDisplay:
             error=None if trial.data is None else trial.data.error,
         )
 
-    def _standing(self, trials: Sequence[TuneTrial]) -> events.Trials:
+    def _standing(self, trials: Sequence[TuneTrial]) -> events.TuneProgress:
         best = best_trial(trials)
-        return events.Trials(
+        return events.TuneProgress(
             trials=len(trials),
             ended=sum(trial.is_over for trial in trials),
             failed=sum(trial.status in ("failed", "storm") for trial in trials),

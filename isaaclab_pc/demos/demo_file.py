@@ -50,7 +50,7 @@ _COUNTS = ("attempts", "successes")
 
 
 @dataclass(frozen=True)
-class Progress:
+class DemoCounts:
     """How far a recording is, waves that are not merged yet included."""
 
     episodes: int = 0
@@ -68,9 +68,9 @@ class Progress:
         share = f"{100 * self.successes / self.attempts:.1f} %" if self.attempts else "unknown"
         return f"success rate {share} ({self.successes} of {self.attempts})"
 
-    def plus(self, episodes: int, attempts: int, successes: int, seed: int) -> Progress:
+    def plus(self, episodes: int, attempts: int, successes: int, seed: int) -> DemoCounts:
         """Return the progress after one more wave, which used ``seed``."""
-        return Progress(self.episodes + episodes, self.attempts + attempts, self.successes + successes, seed + 1)
+        return DemoCounts(self.episodes + episodes, self.attempts + attempts, self.successes + successes, seed + 1)
 
 
 class DemoFile:
@@ -127,10 +127,10 @@ class DemoFile:
                         "with it, or another file."
                     )
 
-    def progress(self) -> Progress:
+    def progress(self) -> DemoCounts:
         """Return how far the recording is."""
         files = [self.path] if self.path.is_file() else []
-        total = Progress()
+        total = DemoCounts()
         for path in (*files, *self._waves()):
             with h5py.File(path, "r", locking=False) as file:
                 data: Any = file["data"]

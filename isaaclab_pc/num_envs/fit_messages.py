@@ -8,8 +8,7 @@ from pathlib import Path
 from isaaclab_pc.num_envs.profile import Profile
 from isaaclab_pc.num_envs.search import Objective, SearchResult, StopReason
 from isaaclab_pc.num_envs.search_settings import SearchSettings
-from isaaclab_pc.num_envs.size_trials import FIRST_BUILD_SECONDS
-from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
+from isaaclab_pc.num_envs.trial import FIRST_BUILD_SECONDS, Outcome, Trial, format_size
 
 
 def cached_reason(profile: Profile, path: Path) -> str:

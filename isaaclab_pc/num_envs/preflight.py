@@ -49,7 +49,7 @@ _SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Problem:
     """A problem of a run that was found before it starts."""
 
     severity: Literal["error", "warning"]
@@ -130,10 +130,10 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
             f"the horizon of {plan.horizon} steps cannot shrink, or smaller observations: points.num_points, "
             "points.dtype=float16, env.history_length, the camera's width and height."
         )
-    return _refuse_errors([Finding("error" if size > free else "warning", message, sized=True)], trial=trial)
+    return _refuse_errors([Problem("error" if size > free else "warning", message, sized=True)], trial=trial)
 
 
-def _refuse_errors(findings: list[Finding], *, trial: bool) -> list[str]:
+def _refuse_errors(findings: list[Problem], *, trial: bool) -> list[str]:
     """Raise the errors, and return the warnings."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
@@ -142,7 +142,7 @@ def _refuse_errors(findings: list[Finding], *, trial: bool) -> list[str]:
     return [str(finding) for finding in findings]
 
 
-def preflight(env_cfg: Any, machine: Machine, visualizers: Sequence[str] = ()) -> list[Finding]:
+def preflight(env_cfg: Any, machine: Machine, visualizers: Sequence[str] = ()) -> list[Problem]:
     """Return errors and warnings of a run; starts nothing.
 
     Args:
@@ -182,28 +182,28 @@ def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
     return (camera for camera in _cameras(env_cfg) if camera[0] not in removed)
 
 
-def _warning(message: str) -> Finding:
-    return Finding("warning", message)
+def _warning(message: str) -> Problem:
+    return Problem("warning", message)
 
 
-def _too_many(message: str) -> Finding:
+def _too_many(message: str) -> Problem:
     """Return an error that fewer environments may solve."""
-    return Finding("error", message, sized=True)
+    return Problem("error", message, sized=True)
 
 
-def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
+def _check_renderers(env_cfg: Any) -> Iterator[Problem]:
     """Find renderers of cameras that are not installed: Kit would end the process minutes later."""
     for path, _, renderer in _cameras(env_cfg):
         module, install = _RENDERERS.get(renderer, ("", ""))
         if module and not is_installed(module):
-            yield Finding(
+            yield Problem(
                 "error",
                 f"{path}.renderer_cfg is the renderer {renderer}, which needs {module}: {install}. Without it, give "
                 "the camera isaaclab_newton's NewtonWarpRendererCfg in the task's config.",
             )
 
 
-def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
+def _check_rtx(env_cfg: Any) -> Iterator[Problem]:
     """Find more environments than the RTX renderers keep apart, by Isaac Lab's documentation."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in _rendered_cameras(env_cfg):
@@ -222,7 +222,7 @@ def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
             )
 
 
-def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Finding]:
+def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Problem]:
     """Find cameras beside Isaac Sim's viewport, which its renderer draws as one more image at each step."""
     # Isaac Lab turns the viewport off in headless runs for that reason: its pull request 851.
     paths = [path for path, _, renderer in _rendered_cameras(env_cfg) if renderer == "isaac_rtx"]
@@ -234,7 +234,7 @@ def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Findin
         )
 
 
-def _check_images(env_cfg: Any) -> Iterator[Finding]:
+def _check_images(env_cfg: Any) -> Iterator[Problem]:
     """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in _rendered_cameras(env_cfg):
@@ -247,7 +247,7 @@ def _check_images(env_cfg: Any) -> Iterator[Finding]:
             )
 
 
-def _check_environments(env_cfg: Any, free: int) -> Iterator[Finding]:
+def _check_environments(env_cfg: Any, free: int) -> Iterator[Problem]:
     """Find more environments or larger images than the memory can hold, before they fill it."""
     num_envs = env_cfg.scene.num_envs
     images = sum(BYTES_PER_PIXEL * camera.width * camera.height for _, camera, _ in _rendered_cameras(env_cfg))
@@ -265,7 +265,7 @@ def _check_environments(env_cfg: Any, free: int) -> Iterator[Finding]:
         )
 
 
-def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
+def _check_contact_patches(env_cfg: Any) -> Iterator[Problem]:
     """Find a small buffer of PhysX on a GPU: it drops the contacts that do not fit and only logs it."""
     patches = getattr(env_cfg.sim.physics, "gpu_max_rigid_patch_count", None)
     if patches is None or not str(env_cfg.sim.device).startswith("cuda"):
@@ -280,7 +280,7 @@ def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
         )
 
 
-def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
+def _check_colliders(env_cfg: Any) -> Iterator[Problem]:
     """Find collision meshes that slow every step of every environment; files on asset servers are not read."""
     for path, part in _parts(env_cfg):
         spawn = getattr(part, "spawn", None)
@@ -344,7 +344,7 @@ def _usd_triangles(path: str) -> int:
     return sum(corners - 2 for counts in faces for corners in counts)
 
 
-def _check_threads(machine: Machine) -> Iterator[Finding]:
+def _check_threads(machine: Machine) -> Iterator[Problem]:
     """Find more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
     if machine.threads > machine.cores:
         yield _warning(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isaaclab_pc.num_envs.gpu import Gpu
-from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial
+from isaaclab_pc.num_envs.trial import FIRST_BUILD_SECONDS, Outcome, Overrides, Trial
 from isaaclab_pc.num_envs.trial_runner import Budgets, run_trial
 
 ChildCommand = Callable[[int, Path, Overrides], list[str]]
@@ -19,9 +19,6 @@ RetryPolicy = Callable[[Trial, Overrides], Overrides | None]
 """Tells with which overrides a size should be tried once more, given its last trial and the overrides of that; None: no
 other setting would help."""
 
-FIRST_BUILD_SECONDS = 900.0
-"""Longest time until the first environment of a search is built [s]. On two CPU cores, compiling all kernels was seen
-to take 90 s, and for an H200 172 s with the start."""
 _MAX_ATTEMPTS = 4
 """Most trials of one size, each with other overrides."""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.num_envs.size_trials import FIRST_BUILD_SECONDS
+from isaaclab_pc.num_envs.trial import FIRST_BUILD_SECONDS
 from isaaclab_pc.processes.caches import cache_root, check_writable, use_writable_caches
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current

@@ -62,7 +62,7 @@ class Memory(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Iteration(JsonRecord):
+class Iterated(JsonRecord):
     """An iteration is completed: a rollout and its update."""
 
     kind: Literal["iteration"] = "iteration"
@@ -90,7 +90,7 @@ class Iteration(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial(JsonRecord):
+class TrialStatus(JsonRecord):
     """A trial of a search for settings has another status than before."""
 
     kind: Literal["trial"] = "trial"
@@ -118,7 +118,7 @@ class Trial(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trials(JsonRecord):
+class TuneProgress(JsonRecord):
     """How all trials of a search for settings stand."""
 
     kind: Literal["trials"] = "trials"
@@ -149,7 +149,7 @@ class Trials(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision(JsonRecord):
+class Decided(JsonRecord):
     """Something was chosen that the user did not say."""
 
     kind: Literal["decision"] = "decision"
@@ -203,7 +203,7 @@ class End(JsonRecord):
     """Paths of the files that were made, by kind, such as ``run`` and ``report``."""
 
 
-Event = Phase | Iteration | Trial | Trials | Decision | Evaluated | Warned | End
+Event = Phase | Iterated | TrialStatus | TuneProgress | Decided | Evaluated | Warned | End
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Trials, Warned
+from isaaclab_pc.terminal.events import Decided, Event, Iterated, Phase, TuneProgress, Warned
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.terminal.words import event_text, iteration_line, iteration_numbers, trials_numbers
 
@@ -61,7 +61,7 @@ class LiveScreen(Screen):
         super().__init__()
         self._console = console or Console(file=stream, force_terminal=True)
         self._foot: _Foot | None = None
-        self._iteration: Iteration | None = None
+        self._iteration: Iterated | None = None
 
     def foot(self) -> RenderableType:
         """Return what is redrawn while a phase runs."""
@@ -90,10 +90,10 @@ class LiveScreen(Screen):
             foot.stop()
 
     def _write_event(self, event: Event) -> None:
-        if isinstance(event, Iteration):
+        if isinstance(event, Iterated):
             self._iteration = event
             self._show_iteration(event)
-        elif isinstance(event, Trials):
+        elif isinstance(event, TuneProgress):
             if self._foot is not None:
                 done = event.ended * event.max_iterations + sum(event.running.values())
                 self._foot.show(done, event.trials * event.max_iterations, trials_numbers(event))
@@ -104,10 +104,10 @@ class LiveScreen(Screen):
         elif isinstance(event, Phase):
             self._print(event.what, "bold")
         else:
-            style = "yellow" if isinstance(event, Warned) else "cyan" if isinstance(event, Decision) else ""
+            style = "yellow" if isinstance(event, Warned) else "cyan" if isinstance(event, Decided) else ""
             self._print(event_text(event), style)
 
-    def _show_iteration(self, iteration: Iteration) -> None:
+    def _show_iteration(self, iteration: Iterated) -> None:
         if self._foot is not None:
             self._foot.show(iteration.iteration, iteration.max_iterations, self._numbers())
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.terminal.events import (
-    Decision,
+    Decided,
     End,
     Evaluated,
     Event,
     Phase,
     PhaseName,
-    Trials,
+    TuneProgress,
     Warned,
     read_event,
     to_line,
@@ -81,7 +81,7 @@ class Screen:
 
     def decide(self, text: str, **values: object) -> None:
         """Show what was chosen that the user did not say; ``values`` are the settings that were chosen."""
-        self.show(Decision(text=text, values=values))
+        self.show(Decided(text=text, values=values))
 
     def warn(self, text: str) -> None:
         """Show that something is not as it should be; ``warning: `` at its beginning is for people only."""
@@ -192,13 +192,13 @@ class Lines(Screen):
     def _write_event(self, event: Event) -> None:
         is_result = isinstance(event, Evaluated) and event.iteration is None
         text = event_text(event)
-        if isinstance(event, Trials):
+        if isinstance(event, TuneProgress):
             # It comes with every iteration of a trial.
             if text == self._trials:
                 return
             self._trials = text
         if text:
-            self._write_text(text, always=is_result or isinstance(event, (Decision, Warned)))
+            self._write_text(text, always=is_result or isinstance(event, (Decided, Warned)))
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         if self._quiet and not (stderr or always):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase, Trial, Trials
+from isaaclab_pc.terminal.events import Event, Iterated, Memory, Phase, TrialStatus, TuneProgress
 
 _MOST_RUNNING = 6
 """Trials that one line of a foot has room for."""
@@ -22,16 +22,16 @@ def event_text(event: Event) -> str:
     """Return an event as a line; empty where there is nothing to say."""
     if isinstance(event, Phase):
         return _phase_line(event)
-    if isinstance(event, Iteration):
+    if isinstance(event, Iterated):
         return iteration_line(event)
-    if isinstance(event, Trial):
+    if isinstance(event, TrialStatus):
         return _trial_line(event)
-    if isinstance(event, Trials):
+    if isinstance(event, TuneProgress):
         return _trials_line(event)
     return getattr(event, "text", "")
 
 
-def iteration_line(event: Iteration) -> str:
+def iteration_line(event: Iterated) -> str:
     """Return the one line of an iteration, as docs/reading-output.md explains it."""
     width = len(str(event.max_iterations))
     parts = [
@@ -46,7 +46,7 @@ def iteration_line(event: Iteration) -> str:
     return "  ".join(parts)
 
 
-def iteration_numbers(event: Iteration) -> list[str]:
+def iteration_numbers(event: Iterated) -> list[str]:
     """Return the numbers of an iteration as short lines, for the foot of a terminal."""
     progress = f"iteration {event.iteration}/{event.max_iterations}  ETA {clock(event.eta_s)}"
     total, env, inference = (_number(event, f"Perf/{part}_fps", ".0f") for part in ("total", "env", "inference"))
@@ -58,14 +58,14 @@ def iteration_numbers(event: Iteration) -> list[str]:
     return [f"{progress}  {_results(event)}", f"{speed}  {_times(event)}", memory + health]
 
 
-def trials_numbers(event: Trials) -> list[str]:
+def trials_numbers(event: TuneProgress) -> list[str]:
     """Return how a search stands, and how far the trials are that run, for the foot of a terminal."""
     running = [f"{name} at {iteration}/{event.max_iterations}" for name, iteration in event.running.items()]
     more = f" and {len(running) - _MOST_RUNNING} more" if len(running) > _MOST_RUNNING else ""
     return [_trials_line(event), *([f"running {', '.join(running[:_MOST_RUNNING])}{more}"] if running else [])]
 
 
-def _trials_line(event: Trials) -> str:
+def _trials_line(event: TuneProgress) -> str:
     parts = [f"trials {event.ended}/{event.trials} ended", f"{len(event.running)} running"]
     parts += [f"{event.failed} failed"] if event.failed else []
     if event.best is not None and event.score is not None:
@@ -73,23 +73,23 @@ def _trials_line(event: Trials) -> str:
     return "  ".join(parts)
 
 
-def _trial_line(event: Trial) -> str:
+def _trial_line(event: TrialStatus) -> str:
     values = " ".join(f"{key}={value}" for key, value in event.values.items())
     score = "" if event.score is None else f", {event.metric} {event.score:.4g}"
     error = "" if event.error is None else f": {event.error}"
     return f"trial {event.trial} ({values}) {event.status}, iteration {event.iteration}{score}{error}"
 
 
-def _results(event: Iteration) -> str:
+def _results(event: Iterated) -> str:
     success = _number(event, "success_rate", ".0f", scale=100)
     return f"reward {_number(event, 'mean_reward', '.2f')}  success {success} %"
 
 
-def _times(event: Iteration) -> str:
+def _times(event: Iterated) -> str:
     return f"collect {_number(event, 'collect_s', '.2f')} s  learn {_number(event, 'learn_s', '.2f')} s"
 
 
-def _number(event: Iteration, name: str, format_spec: str, scale: float = 1.0) -> str:
+def _number(event: Iterated, name: str, format_spec: str, scale: float = 1.0) -> str:
     value = event.metrics.get(name, math.nan)
     return format(scale * value, format_spec) if math.isfinite(value) else "-"
 

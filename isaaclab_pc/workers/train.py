@@ -25,7 +25,7 @@ from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
 from isaaclab_pc.supervise.heartbeat import Heart
-from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, finite
+from isaaclab_pc.terminal.events import Evaluated, Iterated, Memory, finite
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viewer.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
@@ -299,7 +299,7 @@ class _Training:
         beat = self.heart.last
         data = self.record.data
         self.screen.show(
-            Iteration(
+            Iterated(
                 iteration=completed,
                 max_iterations=self.session.resolved.max_iterations,
                 eta_s=self._pace.seconds_left(completed),

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isaaclab_pc.agents.distill import ImitationCfg
-from isaaclab_pc.learners.rsl_rl.replay import Replay
+from isaaclab_pc.learners.rsl_rl.replay import ReplayBuffer
 from isaaclab_pc.learners.rsl_rl.teacher import ExpertTeacher, PolicyTeacher, Teacher
 
 _CONSTANT_SHARE = 2.0 / 3.0
@@ -79,7 +79,7 @@ class ReplayDistillation(Distillation):
             device=device,
             multi_gpu_cfg=multi_gpu_cfg,
         )
-        self.replay: Replay | None = None
+        self.replay: ReplayBuffer | None = None
         """The samples; None before the training."""
         self.samples = 0
         """Samples that were collected since the start of the run by all ranks, those before a resume included."""
@@ -115,7 +115,7 @@ class ReplayDistillation(Distillation):
         if self._shortening is not None:
             self._shortening.forget()
         if self.replay is None:
-            self.replay = Replay(self._shapes, self._num_actions, self._settings.replay_samples, self.device)
+            self.replay = ReplayBuffer(self._shapes, self._num_actions, self._settings.replay_samples, self.device)
 
     def act(self, obs: TensorDict) -> Tensor:
         """Keep the observations with the teacher's actions, and return actions (N, A) of teacher or student."""

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 
-class Replay:
+class ReplayBuffer:
     """A ring of samples: once it is full, the newest ones take the place of the oldest.
 
     Clouds and images are kept as float16, vectors and labels as float32.

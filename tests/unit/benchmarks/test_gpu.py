@@ -144,9 +144,9 @@ def test_a_search_is_told_in_numbers_and_against_nvml(tmp_path: Path, monkeypatc
 
 
 def test_a_recording_tells_how_the_expert_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from isaaclab_pc.demos.demo_file import DemoFile, Progress
+    from isaaclab_pc.demos.demo_file import DemoCounts, DemoFile
 
-    monkeypatch.setattr(DemoFile, "progress", lambda _: Progress(episodes=3, attempts=4, successes=3))
+    monkeypatch.setattr(DemoFile, "progress", lambda _: DemoCounts(episodes=3, attempts=4, successes=3))
     end = 'print(json.dumps({"kind": "end", "exit_code": 0, "error": None, "files": {"demos": ["demos.hdf5"]}}))'
     outcome = gpu.run(_script(monkeypatch, tmp_path, "demo.py", end), tmp_path)
     assert outcome.result == {"episodes": 4, "successes": 3}

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.cluster.trial_share import Machine, TrialShare
+from isaaclab_pc.cluster.trial_share import Capacity, TrialShare
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import RunSettings, ScalingSettings
 
 GIB = 1 << 30
-CPU = Machine(cores=8, host_bytes=20 * GIB)
-GPU = Machine(cores=16, host_bytes=100 * GIB, gpus=2, gpu_bytes=40 * GIB)
+CPU = Capacity(cores=8, host_bytes=20 * GIB)
+GPU = Capacity(cores=16, host_bytes=100 * GIB, gpus=2, gpu_bytes=40 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_budget_of_a_search_is_divided_among_those_that_share(machine, devic
     st.integers(1, 99),
 )
 def test_all_that_run_at_once_fit(cores, host, gpus, gpu, need, trials):
-    machine = Machine(cores, host * GIB, gpus, gpu * GIB if gpus else 0)
+    machine = Capacity(cores, host * GIB, gpus, gpu * GIB if gpus else 0)
     demand = (need * GIB, need * GIB)
     part = machine.share(trials, None, *demand)
     if part.concurrent > 1:

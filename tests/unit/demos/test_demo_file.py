@@ -14,7 +14,7 @@ import torch
 from isaaclab.utils.datasets import HDF5DatasetFileHandler
 
 from isaaclab_pc.demos.datasets import Episodes
-from isaaclab_pc.demos.demo_file import DemoFile, Progress
+from isaaclab_pc.demos.demo_file import DemoCounts, DemoFile
 from isaaclab_pc.errors import ConfigError
 from tests.no_locks import without_locks
 from tests.unit.commands.demo_helpers import POINTS, STEPS, add_wave, recorded, settings
@@ -71,7 +71,7 @@ def test_later_waves_are_appended_and_counted(path: Path) -> None:
     recorded(path, 42)
     file = recorded(path, 43, 44)
     assert read(path) == [(seed, env) for seed in (42, 43, 44) for env in (0, 1)]
-    assert file.progress() == Progress(episodes=6, attempts=9, successes=6, next_seed=45)
+    assert file.progress() == DemoCounts(episodes=6, attempts=9, successes=6, next_seed=45)
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -80,7 +80,7 @@ def test_waves_that_are_not_merged_count_and_wait_for_the_next_recorder(path: Pa
     # Nothing of this wave is kept.
     add_wave(file, 43, envs=0)
     add_wave(file, 44)
-    expected = Progress(episodes=4, attempts=9, successes=4, next_seed=45)
+    expected = DemoCounts(episodes=4, attempts=9, successes=4, next_seed=45)
     assert DemoFile(path).progress() == expected
     with file.locked():
         file.merge()
@@ -104,7 +104,7 @@ def test_a_half_written_wave_is_dropped_and_its_seed_comes_again(path: Path, nam
     whole = file.parts / "seed_000000000043.hdf5"
     torn = whole.rename(file.parts / name)
     os.truncate(torn, size)
-    assert file.progress() == Progress(episodes=2, attempts=3, successes=2, next_seed=43)
+    assert file.progress() == DemoCounts(episodes=2, attempts=3, successes=2, next_seed=43)
     add_wave(file, 43)
     file.merge()
     assert read(path) == [(42, 0), (42, 1), (43, 0), (43, 1)]

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.learners.rsl_rl.replay import Replay
+from isaaclab_pc.learners.rsl_rl.replay import ReplayBuffer
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 
 SHAPES = {"policy": (2,), "points": (3, 3)}
@@ -17,8 +17,8 @@ def samples(first: int, count: int) -> tuple[dict[str, torch.Tensor], torch.Tens
     return {**obs, "critic": number[:, None]}, number[:, None].expand(count, 4)
 
 
-def filled(capacity: int, sizes: list[int]) -> Replay:
-    replay = Replay(SHAPES, 4, capacity, "cpu")
+def filled(capacity: int, sizes: list[int]) -> ReplayBuffer:
+    replay = ReplayBuffer(SHAPES, 4, capacity, "cpu")
     for index, size in enumerate(sizes):
         replay.add(*samples(sum(sizes[:index]), size))
     return replay
@@ -79,11 +79,11 @@ def test_clouds_are_kept_as_half_the_bytes_and_vectors_whole() -> None:
     assert obs["policy"].dtype == labels.dtype == torch.float32
     assert "critic" not in set(obs.keys())
     # The ring is as large from the start.
-    assert tensor_bytes(replay) == tensor_bytes(Replay(SHAPES, 4, 10, "cpu")) == 10 * (2 * 9 + 4 * 2 + 4 * 4)
+    assert tensor_bytes(replay) == tensor_bytes(ReplayBuffer(SHAPES, 4, 10, "cpu")) == 10 * (2 * 9 + 4 * 2 + 4 * 4)
 
 
 def test_samples_of_an_inference_can_be_learned_from() -> None:
-    replay = Replay(SHAPES, 4, 8, "cpu")
+    replay = ReplayBuffer(SHAPES, 4, 8, "cpu")
     with torch.inference_mode():
         replay.add(*samples(0, 8))
     weight = torch.ones(4, requires_grad=True)

@@ -10,8 +10,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.fit import ProbeError
 from isaaclab_pc.num_envs.memory import FreeMemory
 from isaaclab_pc.num_envs.retry import retry_overrides
-from isaaclab_pc.num_envs.size_trials import FIRST_BUILD_SECONDS
-from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial, format_size
+from isaaclab_pc.num_envs.trial import FIRST_BUILD_SECONDS, Outcome, Overrides, Trial, format_size
 from tests.fake_nvml import FakeGpu, FakeNvml
 from tests.unit.num_envs.workshop import MEMORY_HUNGRY, MIB, SATURATED, Workshop
 

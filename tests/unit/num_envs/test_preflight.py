@@ -29,7 +29,7 @@ from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.num_envs import preflight
 from isaaclab_pc.num_envs.classify import classify_exit
 from isaaclab_pc.num_envs.machine import Machine
-from isaaclab_pc.num_envs.preflight import Finding, check_run, check_samples
+from isaaclab_pc.num_envs.preflight import Problem, check_run, check_samples
 from isaaclab_pc.num_envs.trial import Outcome
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
@@ -61,7 +61,7 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def check(cfg: Any, machine: Machine = MACHINE) -> list[Finding]:
+def check(cfg: Any, machine: Machine = MACHINE) -> list[Problem]:
     return preflight.preflight(cfg, machine)
 
 

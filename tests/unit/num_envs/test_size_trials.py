@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The time of a search begins with the first environment that is built."""
 
-from isaaclab_pc.num_envs.size_trials import FIRST_BUILD_SECONDS, SearchClock
+from isaaclab_pc.num_envs.size_trials import SearchClock
+from isaaclab_pc.num_envs.trial import FIRST_BUILD_SECONDS
 
 
 def test_the_first_build_has_time_of_its_own_and_the_search_has_its_time_after_it() -> None:
