@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``isaaclab-pc <command>``, or ``python -m isaaclab_pc <command>``: the scripts, where there is no repository."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of an arm with a parallel gripper, and drives and spawning that all arms of primitives share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING
 from pathlib import Path

@@ -5,8 +5,6 @@ Both are articulations with a fixed base and one joint without a motor: friction
 At a reset the root's pose may be written; the base stays there.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import isaaclab.sim as sim_utils

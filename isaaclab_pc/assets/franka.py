@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configurations of the Franka Emika Panda."""
 
-from __future__ import annotations
-
 import copy
 import urllib.error
 import urllib.request

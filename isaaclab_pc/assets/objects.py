@@ -5,8 +5,6 @@ Each takes the prim path it is spawned at, usually ``{ENV_REGEX_NS}/Name``. Ever
 ``class`` so that segmentation tells them apart: ``ground``, ``table``, ``cube``, ``target`` (and ``robot``).
 """
 
-from __future__ import annotations
-
 import isaaclab.sim as sim_utils
 from isaaclab.assets import AssetBaseCfg, RigidObjectCfg
 from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg

@@ -7,8 +7,6 @@ body. Sizes and their ranges are those of ManiSkill's PegInsertionSide
 insertion are.
 """
 
-from __future__ import annotations
-
 import math
 
 import isaaclab.sim as sim_utils

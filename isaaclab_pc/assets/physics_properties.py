@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Physics properties that the robots and objects of this package share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the UR5e with a parallel gripper."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From a command line to checked settings' texts; nothing is composed yet and no simulator is near."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

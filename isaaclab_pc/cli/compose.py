@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From a checked command line to the settings of one run, composed by Hydra."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The settings for people: the tables of ``--help``, and docs/settings.md (``python -m isaaclab_pc.cli.help``)."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run a script: its help, the screen it prints to, and its exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

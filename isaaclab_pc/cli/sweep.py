@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs of a command line: one, or with ``-m`` one for each combination of values, by Hydra's sweeper and launcher."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

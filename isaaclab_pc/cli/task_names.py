@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of tasks: short names for ours, gym ids for all."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import importlib.util

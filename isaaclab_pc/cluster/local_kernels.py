@@ -4,8 +4,6 @@
 A hundred nodes that compile into one network folder at once are slow, and in each other's way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

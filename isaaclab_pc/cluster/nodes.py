@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes, the machines that train one run together: which of them this is, and how one runs that does not lead."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Ray cluster: joined, or started on this machine and ended. Loads Ray, no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Worker of Ray Train: it runs the process of one rank, and passes messages on. Loads Ray, no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ray Tune runs the trials of a tuning, each an ordinary training run in processes of its own. Loads Ray, no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hydra's sweeps as search spaces of Ray Tune. Loads Ray only to draw."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ A job is requeued in one place, the end of the batch script, outside of any cont
 signal and SLURM still counts the job as running, so never after scancel.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare a training with the search that found its number of environments, and correct the cache of answers."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/compare.py``: several runs in one table, one picture and CSV files. Loads no torch."""
 
-from __future__ import annotations
-
 import csv
 import math
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/demo.py``: record episodes of a task's expert to one HDF5 file. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal

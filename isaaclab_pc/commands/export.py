@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/export.py``: write a policy for programs without a simulator. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from isaaclab_pc.cli.command_line import Takes, keys_of, parse_command, split_own

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/list_tasks.py``: the names that ``task=`` takes. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import gymnasium

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The folder of a run that a command line names. Loads no torch."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

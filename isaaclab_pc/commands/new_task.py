@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/new_task.py``: write a working task, as a start for a new one. Loads no torch."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import tempfile

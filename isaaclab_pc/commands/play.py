@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/play.py``: evaluate a checkpoint under its run's settings, or a task's expert. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The first steps of every command that simulates: choose where it runs, refuse what cannot run. Loads no torch."""
 
-from __future__ import annotations
-
 from isaaclab_pc.cluster.start import check_cluster
 from isaaclab_pc.learners import require_library
 from isaaclab_pc.run.algorithm import choose_algorithm

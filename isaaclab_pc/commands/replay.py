@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/replay.py``: run the last steps of a failed environment again, and say where it broke. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any

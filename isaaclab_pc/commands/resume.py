@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs that go on: in the same folder, with the same settings, from a checkpoint. Loads no torch."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 Loads no torch.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

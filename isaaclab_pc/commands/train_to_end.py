@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Train in a run's folder: start its processes, close its record, write its report. Loads no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A trained policy: where it is, and under which settings it acts. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One trial of ``scripts/tune.py``, in a process of its own: ``python -m isaaclab_pc.commands.trial FOLDER``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/tune.py``: search for better settings with Ray Tune. Loads no torch, and Ray only where trials start."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The display of a tuning: how its trials stand; at its end a table, a CSV file, a picture and commands."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -10,8 +10,6 @@ Example::
         points, state, actions = batch["obs"]["points"].float(), batch["obs"]["policy"], batch["actions"]
 """
 
-from __future__ import annotations
-
 import bisect
 import os
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ al. 2011) sees the present state only, so that is all an expert may depend on: p
 give the same observation different labels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

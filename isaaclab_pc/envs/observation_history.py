@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The last frames of what a policy observes, for ``env.history_length``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

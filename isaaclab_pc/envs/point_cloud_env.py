@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The environment that all tasks share: arm control, guarded steps, point-cloud observations."""
 
-from __future__ import annotations
-
 import copy
 import operator
 from collections.abc import Iterator, Mapping, Sequence

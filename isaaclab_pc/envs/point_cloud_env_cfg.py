@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the environment that all tasks share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The interface of a task: methods that it implements, and quantities and draws that it may use."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 

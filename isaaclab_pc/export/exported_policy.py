@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A policy as TorchScript and as ONNX: written, run again, compared and timed."""
 
-from __future__ import annotations
-
 import copy
 import statistics
 import timeit

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``policy.json``: inputs and outputs of an exported policy, and how its point cloud is made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

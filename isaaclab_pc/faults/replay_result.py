@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Finding of a replay, passed as JSON from the child that simulates to its parent. Loads no torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A replay's state: the recorded steps to begin from, and readings after every physics step with the guard's bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

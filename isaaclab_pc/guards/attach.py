@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guard for environments that know nothing of it: any direct or manager-based task of Isaac Lab."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the guard found a bad value, as bits, and the error that tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import IntFlag
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Per-environment detection, counting and repair of non-finite and out-of-bound values."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

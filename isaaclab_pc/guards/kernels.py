@@ -6,8 +6,6 @@ of its faulty steps. The thread that sets an environment's first bit in a step c
 exact in any order of the threads. Comparisons are written so that NaN fails them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import warp as wp

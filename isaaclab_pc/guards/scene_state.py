@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guard's view of a scene's physics state: every articulation and rigid object in it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

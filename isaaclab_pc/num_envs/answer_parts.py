@@ -4,8 +4,6 @@
 Loads no torch, and imports none of the sources.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages on the answer of a search, and advice where it has none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from isaaclab_pc.num_envs.profile import Profile

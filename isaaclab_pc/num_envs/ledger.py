@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The memory of a training by kind, read off trials of now and of earlier searches."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings with which a size is tried again before the search goes to fewer environments."""
 
-from __future__ import annotations
-
 import math
 
 from isaaclab_pc.num_envs.trial import Outcome, Overrides, Progress, TrainingPhase, Trial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ``scaling`` settings, completed for the device that is searched on."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import StringConstraints, model_validator

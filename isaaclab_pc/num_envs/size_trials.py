@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Trials of a search: one child process at a time, inside the budgets and the time of the search."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace

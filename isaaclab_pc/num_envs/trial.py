@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The record of one size that was tried, passed as JSON from the child that tried it to its parent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -5,8 +5,6 @@ The checks are functions of arrays; :func:`check_scene` reads the arrays from a 
 warnings and no errors: a scene may work all the same, and the warning tells where to look when it does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which physics backend runs: what the user asked for, and what is installed. Loads no simulator."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

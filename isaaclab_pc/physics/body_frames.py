@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames on bodies, such as a camera on the hand, where ovphysx loses them."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Boxes that rest on boxes, on MuJoCo Warp."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from isaaclab_newton.physics.mjwarp_manager import NewtonMJWarpManager

@@ -7,8 +7,6 @@ collides only once it is deep inside what it touches: a cube of 0.3 m beside one
 to rest at three times its height. PhysX computes its bounds itself.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

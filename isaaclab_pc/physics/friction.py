@@ -5,8 +5,6 @@ Isaac Lab's event term ``randomize_rigid_body_material`` draws its values from t
 given values through the same views.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

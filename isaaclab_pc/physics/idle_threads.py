@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Threads that have nothing to do, and take time from those that have. Loads no simulator."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager

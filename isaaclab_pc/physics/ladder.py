@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings to try when a simulation is unstable: smaller steps, more iterations, tighter limits. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

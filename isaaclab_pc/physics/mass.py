@@ -6,8 +6,6 @@ CUDA graph, and five reads of the device, for each step in which a mass changes.
 anything, all these constants are the mass to a power of 1 or -1, so they are scaled with it, where it changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

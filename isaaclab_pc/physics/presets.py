@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Physics presets that tasks put into ``cfg.sim.physics``, one per backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import warp as wp

@@ -4,8 +4,6 @@
 Warp, numba, matplotlib and this package all keep theirs in ``XDG_CACHE_HOME``, or in ``~/.cache``.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

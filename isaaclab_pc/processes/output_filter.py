@@ -6,8 +6,6 @@ step. The parent reads them through pipes. A thread of the child could not: nati
 waits for room in the pipe.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The report of a run that has just ended, or the command that writes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from isaaclab_pc.terminal.program_name import command_line

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draw with matplotlib: into a page as SVG that follows the page's theme, or into a PNG file. Both look alike."""
 
-from __future__ import annotations
-
 import html
 import io
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures of films for a run's report: one frame from two sides, and episodes as strips of frames."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import matplotlib as mpl

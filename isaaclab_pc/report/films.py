@@ -5,8 +5,6 @@ A NumPy ``.npz`` without pickled objects. Its arrays are named ``<film>.<field>`
 fields of :class:`Film` that are not None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the page of a run, and the page that compares several. The one template decides what stands where."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read a run's folder, one's own or a stranger's: parts that are missing or odd are named, and left out."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

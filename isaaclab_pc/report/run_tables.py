@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Findings, facts, settings and next commands of a run, and differences between runs, as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

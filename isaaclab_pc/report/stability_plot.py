@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The picture of a stability measurement: failures, the expert's success and cost over the physics settings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The plot of a tuning: the metric over each setting that was searched."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

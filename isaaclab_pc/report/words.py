@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Numbers, times and names as a report writes them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

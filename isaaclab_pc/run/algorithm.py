@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Algorithm and teacher of a run. Chosen once, in the parent; loads no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from isaaclab_pc.cli.task_names import has_expert, has_sizes, require_expert

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Result of an evaluation, as it stands in ``run.json`` and ``result.json``. Loads no torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, Size

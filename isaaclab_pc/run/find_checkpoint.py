@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which checkpoint ``latest``, ``best`` or a path means. Loads no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where runs are kept: ``logs/<runner>/<experiment>/<time>[_<job id>]``."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``iterations.jsonl``: what each iteration of a run reported, one line each, whatever the learning library."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

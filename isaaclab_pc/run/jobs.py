@@ -4,8 +4,6 @@
 A job is one JSON file, and all that a worker is told: ``python -m isaaclab_pc.workers <mode> <folder>/job.json``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Warp's compiled kernels: where they are kept, and whether a start has to compile them. Loads no Warp."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@
 No torch, no simulator, no waiting. A child trusts what was chosen here.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os

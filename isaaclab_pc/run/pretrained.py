@@ -4,8 +4,6 @@
 Loads no torch.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

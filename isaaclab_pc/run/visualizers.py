@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Isaac Lab's visualizers: which there are, what each needs, and how many environments to show. Loads no torch."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which points are added to what the cameras see. Loads neither a simulator nor USD."""
 
-from __future__ import annotations
-
 from isaaclab.utils import configclass
 
 

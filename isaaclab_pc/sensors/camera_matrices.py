@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The matrices between pixels and the frames of clouds."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import warp as wp

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Features of a point beside its position, read at the chosen pixels only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import accumulate

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a camera can see a box at all, told from the configs before anything is rendered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of the guard."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of a script's output."""
 
-from __future__ import annotations
-
 from isaaclab_pc.settings.base import ScriptSettings
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of the search for the number of environments."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Annotated, Any, Literal, Self

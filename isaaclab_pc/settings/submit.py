@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of jobs of a scheduler, beside those of a run."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import StringConstraints

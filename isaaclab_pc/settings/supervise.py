@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of what happens when a training process dies."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

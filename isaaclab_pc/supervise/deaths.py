@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Why a training process ended before its time. Pure."""
 
-from __future__ import annotations
-
 import re
 import signal
 from dataclasses import dataclass

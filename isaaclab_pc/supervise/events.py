@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``events.jsonl``: deaths, restarts and stops of a run, one line each, for people and programs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from datetime import datetime

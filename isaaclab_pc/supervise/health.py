@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a living process makes progress, and whether its memory will last. Pure; no clocks, no files."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Last activity of a training process, in a file that its supervisor reads. Loads no torch."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Why memory was lacking: the kernel's count of the processes that it killed, and memory that other programs took."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How a run goes on after a death, and how often it may. Pure."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keeps a run going: a training process that dies is started again from the last checkpoint."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Watches one training process: reads its heartbeats, and ends it when it hangs or its memory runs out."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

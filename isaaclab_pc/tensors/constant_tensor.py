@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tensors of constants, made once: making one from Python's numbers copies them to the device and waits for it."""
 
-from __future__ import annotations
-
 import functools
 
 import torch

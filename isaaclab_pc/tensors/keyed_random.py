@@ -6,8 +6,6 @@ neighbours get. The hash is the finalizer of SplitMix64 (Steele, Lea and Flood 2
 number generators"), applied once per part of the key.
 """
 
-from __future__ import annotations
-
 import torch
 
 from isaaclab_pc.tensors import keyed_random_kernels as kernels

@@ -4,8 +4,6 @@
 Quaternions are (x, y, z, w) and of length 1. Lengths are in any unit, the same for all arguments.
 """
 
-from __future__ import annotations
-
 import torch
 
 from isaaclab_pc.tensors import pose_kernels as kernels

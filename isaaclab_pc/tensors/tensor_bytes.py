@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How much memory the tensors of an object take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Events that a script reports: ``--json`` prints them, and a child hands them to the script that started it."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A terminal: lines that stay, above the phase with its clock, its bar and the newest numbers, redrawn in place."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

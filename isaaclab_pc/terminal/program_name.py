@@ -4,8 +4,6 @@
 Texts name them as in the repository, and are put right where they are shown.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one thing that a script prints through, in one of four ways: live, lines, quiet, JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

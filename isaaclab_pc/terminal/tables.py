@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables for people."""
 
-from __future__ import annotations
-
 import sys
 from typing import IO
 

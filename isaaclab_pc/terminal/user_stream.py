@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The standard streams of a script, which may be closed, full, or read by somebody who leaves: its work goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Events as lines of text."""
 
-from __future__ import annotations
-
 import math
 
 from isaaclab_pc.terminal.events import Event, Iterated, Memory, Phase, TrialStatus, TuneProgress

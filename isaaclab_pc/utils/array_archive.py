@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads ``.npz`` files of strangers: no code in them is run, and none unpacks to more than it may. Loads no torch."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 import zlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files that a reader sees whole or not at all, whatever ends the writer; and locks, where the file system has them."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Dataclasses that travel as JSON between processes, and are checked when they are read."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

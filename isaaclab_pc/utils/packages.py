@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which Python packages are installed, found out without importing them."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 from importlib import metadata

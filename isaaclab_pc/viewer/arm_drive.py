@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Actions of a person who drives the arm of one environment by sliders and keys."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

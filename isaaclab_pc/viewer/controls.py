@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Requests of a person who watches a running environment."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Films of what a policy sees, for a run's report: the clouds or depth images of its observations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page of ``scripts/view.py`` beside a run of another script."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the points of an observation are in the world."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Colours of a cloud's points: by height, by camera, by semantic class, or by age."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import matplotlib as mpl

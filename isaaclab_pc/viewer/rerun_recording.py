@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes frames to a recording that ``rerun`` opens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

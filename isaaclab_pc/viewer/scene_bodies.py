@@ -4,8 +4,6 @@
 The depth cameras render the same model, on every physics backend.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The viewers' input: arrays on the host, all environments side by side in the world. Needs no simulator."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pictures for people: a colour camera beside a task's cameras, clouds and depth images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A page in a browser that shows running environments beside a panel of controls; served by viser."""
 
-from __future__ import annotations
-
 import viser
 
 from isaaclab_pc.settings import RunSettings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The panel of viser's page: controls, layers, curves and images of an environment, settings, and a drive."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

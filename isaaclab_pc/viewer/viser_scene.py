@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The 3D scene of viser's page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations, product
 from typing import Any

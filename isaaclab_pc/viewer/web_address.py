@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where pages in a browser are served: this package's, and Isaac Lab's viser for tasks of other packages."""
 
-from __future__ import annotations
-
 import errno
 import socket
 from typing import Any

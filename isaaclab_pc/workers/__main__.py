@@ -4,8 +4,6 @@
 It reads its job and nothing else, and ends with one of :class:`~isaaclab_pc.processes.child_process.ExitCode`.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import faulthandler

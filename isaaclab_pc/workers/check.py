@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether the settings of many runs fit their tasks and agents; nothing is simulated."""
 
-from __future__ import annotations
-
 import json
 
 from isaaclab_pc.num_envs.search_settings import SearchSettings

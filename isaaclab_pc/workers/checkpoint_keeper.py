@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which checkpoints a run keeps: the last few and the best."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether this process compiled kernels, or found them all on disk."""
 
-from __future__ import annotations
-
 import sys
 import time
 from contextlib import suppress

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A digest of a run's configurations, by which a training recognizes those that the search tried."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

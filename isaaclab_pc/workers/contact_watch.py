@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Warns of contacts that the solver dropped for want of room, in a run and in a trial."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

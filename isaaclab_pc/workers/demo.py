@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Record waves of an expert's episodes to a file of demonstrations."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

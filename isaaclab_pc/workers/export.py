@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write a policy for programs without a simulator, and check that it acts as the runner does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

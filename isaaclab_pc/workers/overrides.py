@@ -5,8 +5,6 @@ Isaac Lab sets any attribute and takes any number, so a misspelt override would 
 imports any module that a value names: run folders come from others, so no value may name code.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence

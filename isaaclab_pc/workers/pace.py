@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The time that a training has left."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

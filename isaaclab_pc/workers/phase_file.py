@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A training's phase, in a file that is there even if its process never returns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

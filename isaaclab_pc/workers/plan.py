@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read the batches and problems of a run off its configs; nothing is simulated."""
 
-from __future__ import annotations
-
 from isaaclab_pc.num_envs.machine import Machine
 from isaaclab_pc.num_envs.preflight import Plan, preflight
 from isaaclab_pc.run.jobs import PlanJob

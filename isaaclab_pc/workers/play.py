@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluate a checkpoint, or a task's expert."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the settings of the clouds into the config of a task of this package."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Try a number of environments: train for a few iterations, and report memory, speed and outcome."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import sys

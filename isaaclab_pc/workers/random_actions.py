@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random actions that stress the physics."""
 
-from __future__ import annotations
-
 import torch
 
 HOLD_STEPS = 10

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The processes that train a run together, one for each GPU, and how the first one leads the others."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a task is registered in a way that can be trained: gymnasium wraps it as the registration says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run the last steps of a failed environment again, and find the first value that breaks."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

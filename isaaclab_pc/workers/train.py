@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Train a run to its last iteration, then evaluate it."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import resource

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decides when a run stops early: it no longer learns, or physics fails in too many environments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

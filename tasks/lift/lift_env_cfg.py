@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the lift task."""
 
-from __future__ import annotations
-
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.utils import configclass
 

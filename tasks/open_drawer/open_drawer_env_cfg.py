@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the drawer task."""
 
-from __future__ import annotations
-
 from isaaclab.assets import ArticulationCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass

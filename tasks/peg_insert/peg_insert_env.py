@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The peg insertion task."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import torch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the peg insertion task."""
 
-from __future__ import annotations
-
 from typing import Literal, cast
 
 from isaaclab.actuators import ImplicitActuatorCfg

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The stack task."""
 
-from __future__ import annotations
-
 import torch
 from isaaclab.assets import RigidObject
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the stack task."""
 
-from __future__ import annotations
-
 import math
 from typing import cast
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The valve task."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PPO that starts from a distilled policy, behind RSL-RL's runner."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from pathlib import Path

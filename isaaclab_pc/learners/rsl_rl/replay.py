@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The newest samples of a run, with the actions that the teacher would have taken there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

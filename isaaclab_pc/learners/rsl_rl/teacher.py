@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who tells a student what to do: the task's expert, or a policy that sees the simulator's state."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path

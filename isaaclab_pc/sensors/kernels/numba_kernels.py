@@ -5,8 +5,6 @@ Vectorised by LLVM through numba. Scratch memory is that of one environment for 
 environments. :mod:`isaaclab_pc.sensors.kernels.warp_kernels` is the same algorithm for CUDA; both give the same pixels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit, prange
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The matrices of :mod:`isaaclab_pc.sensors.camera_matrices` on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

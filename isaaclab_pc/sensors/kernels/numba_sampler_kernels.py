@@ -5,8 +5,6 @@ Compiled into :func:`isaaclab_pc.sensors.kernels.numba_kernels.sample_clouds`. N
 function only: save it as well after a change here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

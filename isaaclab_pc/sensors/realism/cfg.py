@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of what sets a real depth camera apart from a rendered one."""
 
-from __future__ import annotations
-
 import math
 
 from isaaclab.utils import configclass

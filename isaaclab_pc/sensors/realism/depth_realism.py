@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors of a real depth camera, put on rendered depth, on the camera's calibration and on the time of a frame."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
