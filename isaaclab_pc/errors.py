@@ -16,16 +16,7 @@ class ConfigError(ValueError):
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """Render the known names that are nearest to a misspelt one.
-
-    Args:
-        name: What the user wrote.
-        names: What exists.
-
-    Returns:
-        A sentence for the end of an error message: "did you mean a or b?", or the sorted list of what exists when
-        nothing is near. Empty when nothing exists.
-    """
+    """Return the end of an error message, "did you mean a or b?", or the list of what exists when nothing is near."""
     known = sorted(set(names))
     # Case is the commonest mistake of all, and difflib counts it as a difference.
     by_lower = {known_name.lower(): known_name for known_name in known}
@@ -53,14 +44,7 @@ def error_chain(error: BaseException) -> list[BaseException]:
 
 
 def describe_error(error: BaseException) -> str:
-    """Name an error in one line, after the one that it came of.
-
-    Args:
-        error: The last one.
-
-    Returns:
-        The types and the first lines of the messages; not those of a library that only tells the first error again.
-    """
+    """Name an error in one line, after the one that it came of: their types, and the first lines of their messages."""
     first = error_chain(error)[0]
     is_retold = first is error or (str(first) != "" and str(first) in str(error))
     told = [first] if is_retold else [first, error]

@@ -31,11 +31,7 @@ def run_script(
 ) -> int:
     """Print a script's help if it is asked for; otherwise run its work.
 
-    Args:
-        argv: Arguments without the program's name.
-        help_text: Printed for ``-h`` and ``--help``.
-        work: Takes the arguments and returns the exit code.
-        when_stopped: The exit code of a script that was stopped by a signal; None: 128 + N.
+    ``when_stopped`` is the exit code of a script that was stopped by a signal; None: 128 + N.
 
     Returns:
         0 after the help, otherwise as :func:`exit_code_of`; 5 instead of 0 where the script made no file, and standard

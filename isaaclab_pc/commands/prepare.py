@@ -12,9 +12,7 @@ from isaaclab_pc.settings import RunSettings
 def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
     """Choose the device and the physics backend of a worker, before anything is written.
 
-    Args:
-        settings: As composed.
-        builds: Whether environments are built, which may need kernels to be compiled first.
+    ``builds`` tells whether environments are built, which may need kernels to be compiled first.
 
     Raises:
         ConfigError: A setting does not fit this machine, or something is not installed.
@@ -29,10 +27,6 @@ def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
 
 def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettings:
     """Choose the algorithm and the agent as well, and check what only a training needs.
-
-    Args:
-        settings: As composed, or those of a run that goes on; ``num_envs`` may stay ``auto``.
-        begins: Whether the run begins here.
 
     Raises:
         ConfigError: As :func:`prepare`; or settings of the algorithm, the logger, the GPUs or the cluster do not fit.

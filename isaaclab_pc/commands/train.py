@@ -98,8 +98,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
     Args:
         settings: Its settings.
         command: The command line that they come from.
-        name: Name of the run's folder, for a job of a cluster: a requeued job goes on with the run in it. None: a new
-            one.
+        name: Name of the run's folder; a requeued job of a cluster goes on with the run in it. None: a new one.
         requeued: Whether the job was requeued. A run that it resumes goes on from its newest checkpoint then.
 
     Raises:
@@ -207,12 +206,6 @@ def _follow(settings: RunSettings, place: Place) -> int:
 
 def check(settings: RunSettings, command: Command, options: SubmitSettings, on_gpu: bool) -> RunSettings:
     """Refuse settings that :func:`run` would refuse on the node of a cluster, as far as files tell.
-
-    Args:
-        settings: A run's settings.
-        command: The command line that they come from.
-        options: With an image, the packages of the job are not known here.
-        on_gpu: Whether the job will have a GPU.
 
     Returns:
         The settings, with paths in place of ``latest`` and ``best``.

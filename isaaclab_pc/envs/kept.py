@@ -44,15 +44,6 @@ class StandingState:
 
 
 def kept[Value](function: Callable[[Any], Value]) -> Value:
-    """Make a property of an environment that is computed once while its state stands still; do not write its value.
-
-    Example:
-        .. code-block:: python
-
-            class PushEnv(PointCloudEnv):
-                @kept
-                def cube_pos(self) -> torch.Tensor:
-                    return manipulation.position(self, self.cube)
-    """
+    """Make a property of an environment that is computed once while its state stands still; do not write its value."""
     read = functools.wraps(function)(lambda env: env.standing_state.read(function, env))
     return property(read)  # pyright: ignore[reportReturnType]  # its type is that of what it gives

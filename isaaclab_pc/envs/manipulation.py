@@ -76,11 +76,8 @@ def between_fingers(
 ) -> torch.Tensor:
     """Tell whether the closed gripper is stopped by an object between its fingers, shape (N,), bool.
 
-    Args:
-        env: An environment with a gripper.
-        position: Where the object is held, in the environment frame [m], shape (N, 3).
-        width: Its width [m], a number or shape (N,); the fingers may close across its diagonal.
-        tool_pos: Tool centre in the frame of ``position``, if that is not the environment's, shape (N, 3).
+    The object is held at ``position`` (N, 3) in the environment frame or that of ``tool_pos``, and is ``width`` wide, a
+    number or (N,); the fingers may close across its diagonal. All in [m].
     """
     if not isinstance(width, torch.Tensor):
         width = constant_tensor((width,), env.device).expand(env.num_envs)

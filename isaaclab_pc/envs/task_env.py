@@ -104,21 +104,10 @@ class TaskEnv(DirectRLEnv):
         upper: Sequence[float],
         names: Sequence[str] = (),
     ) -> torch.Tensor:
-        """Draw one vector per environment, keyed by (seed, environment, episode, stream).
+        """Draw one vector per environment, shape (M, D), float32, keyed by (seed, environment, episode, stream).
 
-        Args:
-            env_ids: Environments, shape (M,).
-            stream: :data:`~isaaclab_pc.envs.point_cloud_env.TASK_STREAM` or above; equal streams give equal draws
-                within an episode.
-            lower: Lower bounds, D values.
-            upper: Upper bounds, D values.
-            names: Name of each value, such as ``cube_x``, for :meth:`randomized_factors`.
-
-        Returns:
-            Shape (M, D), float32.
-
-        Raises:
-            ValueError: Bounds or names differ in number.
+        ``env_ids`` has shape (M,), ``stream`` is ``TASK_STREAM`` or above, and ``names`` are those of
+        :meth:`randomized_factors`; the rest is as :meth:`Randomizer.uniform`.
         """
         return self.randomizer.uniform(env_ids, stream, lower, upper, names)
 

@@ -38,15 +38,6 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
 
     Raises:
         ConfigError: The environment is of another kind, or has a guard already, or a bound or mode is not valid.
-
-    Example:
-        .. code-block:: python
-
-            env = gym.make("Isaac-Cartpole-Direct", cfg=cfg)
-            guard = attach_guard(env, GuardCfg(max_abs=1e6), "cartpole")
-            env.reset()
-            env.step(torch.full((env.unwrapped.num_envs, 1), float("nan")))
-            int(guard.counts["action"])  # every environment had one bad action
     """
     env = env.unwrapped
     kind = type(env)

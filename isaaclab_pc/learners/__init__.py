@@ -81,13 +81,7 @@ def load_adapter(name: str) -> Adapter:
 
 
 def agent_key(runner: str, agent: str, algorithm: str = "ppo") -> str:
-    """Return the key of a task's configuration in ``gym.register``; Isaac Lab's own command line uses the same ones.
-
-    Args:
-        runner: One of :data:`RUNNERS`.
-        agent: The value of ``agent``: ``default``, or another size such as ``large``.
-        algorithm: ``ppo``, ``distill``, or ``finetune`` for PPO that starts from a distilled policy.
-    """
+    """Return the key of a task's configuration in ``gym.register``, as Isaac Lab's own command line has it."""
     size = [] if agent == "default" else [agent]
     learning = [] if algorithm == "ppo" else [algorithm]
     return "_".join([runner, *size, *learning, "cfg_entry_point"])

@@ -52,12 +52,6 @@ _KINDS = {
 def answer_parts(settings: RunSettings) -> Mapping[str, str]:
     """Return the parts of a run on which the best number of environments depends, beside machine, driver and search.
 
-    The configurations of environment and agent follow from settings, sources and versions. If one reads anything from
-    elsewhere, the digest that trials and trainings leave of it shows that.
-
-    Args:
-        settings: The run's settings, device and algorithm chosen.
-
     Raises:
         ConfigError: The task is of another package, and Isaac Lab's tasks cannot be imported.
     """

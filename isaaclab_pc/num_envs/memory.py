@@ -108,12 +108,8 @@ def free_host_memory(
 ) -> FreeMemory:
     """Find how much host memory new processes can use.
 
-    It is the least that the machine has left, each cgroup allows, and SLURM allocated without the use of this process.
-
-    Args:
-        groups: Memory cgroups of this process; None: found under /proc.
-        environment: Environment variables, a SLURM job's for one.
-        available: Memory that the machine has left [bytes]; None: asked for.
+    It is the least that the machine has left (``available`` [bytes]), each cgroup allows, and SLURM allocated without
+    the use of this process.
     """
     limits = [FreeMemory(psutil.virtual_memory().available if available is None else available, "memory")]
     left = [group.free() for group in (memory_cgroups() if groups is None else groups)]

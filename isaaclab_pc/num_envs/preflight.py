@@ -75,20 +75,11 @@ class Plan(JsonRecord):
 
 
 def check_run(env_cfg: Any, machine: Machine, *, trial: bool, visualizers: Sequence[str] = ()) -> list[str]:
-    """Refuse a run that cannot work, before a simulator starts.
-
-    Args:
-        env_cfg: As for :func:`preflight`, like the other two.
-        machine: The machine.
-        trial: Whether this is one of the sizes that a search tries.
-        visualizers: Isaac Lab's visualizers that will be on.
-
-    Returns:
-        Warnings, for the user of a run that may start.
+    """Refuse a run that cannot work, before a simulator starts; return the warnings for its user.
 
     Raises:
         ConfigError: All errors, one per line.
-        MemoryError: The same in a trial where fewer environments may solve all of them: the search goes on below.
+        MemoryError: The same in a ``trial`` where fewer environments may solve all of them: the search goes on below.
     """
     return _refuse_errors(preflight(env_cfg, machine, visualizers), trial=trial)
 

@@ -16,16 +16,11 @@ SMALLEST_MINIBATCH = 64
 
 
 def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Overrides | None:
-    """Return all overrides with which a size is tried again; None where no setting helps.
+    """Return all overrides with which a size is tried again, ``overrides`` included; None where no setting helps.
 
     Contact buffers that overflowed, or have little room left, are enlarged from their high-water marks: a trained
     policy makes more contacts than a fresh one. Where memory ran out in an update, the encoders' chunk is lowered once,
-    which changes no gradient, and then minibatches are halved.
-
-    Args:
-        trial: A size that was tried.
-        overrides: The settings that it was tried with in place of the user's.
-        smallest: Up to so many environments, the replay is halved first: it takes more memory than they do.
+    which changes no gradient, and then minibatches are halved; up to ``smallest`` environments, the replay first.
     """
     new: dict[str, int] = {}
     if trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):

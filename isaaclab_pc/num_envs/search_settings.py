@@ -45,12 +45,7 @@ class SearchSettings(ScalingSettings):
 
     @classmethod
     def of(cls, settings: RunSettings, **changes: Any) -> Self:
-        """Complete a run's settings for its device; a given ``num_envs`` is the only size to try.
-
-        Args:
-            settings: The run's settings.
-            **changes: Fields that differ.
-        """
+        """Complete a run's settings for its device; a given ``num_envs`` is the only size to try."""
         given = settings.num_envs
         only = {} if given == "auto" else {"min": given, "max": given, "granule": given}
         return cls(device=settings.device, **{**settings.scaling.model_dump(), **only, **changes})

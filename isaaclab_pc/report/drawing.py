@@ -91,15 +91,7 @@ def draw_svg(
 def save_png(
     draw: Callable[[Any], None], path: Path, title: str, size: tuple[float, float], panels: tuple[int, int] = (1, 1)
 ) -> None:
-    """Draw a figure into a PNG file.
-
-    Args:
-        draw: Draws into an array of matplotlib's axes, shape ``panels``, in the colours of this module.
-        path: File to write.
-        title: Headline; empty for none.
-        size: Width and height [inch].
-        panels: Rows and columns of axes.
-    """
+    """Draw a figure of ``panels`` (rows, columns) and ``size`` [inch] into a PNG file; ``draw`` gets its axes."""
     with mpl.rc_context({**_style(_ON_WHITE), "figure.facecolor": "white"}):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)

@@ -154,10 +154,9 @@ class RunFacts:
 
     @property
     def speeds(self) -> dict[str, float | None]:
-        """Environment steps per second as medians over the iterations; None where they are not known.
+        """Median environment steps per second: ``env`` alone, ``inference`` with the policy, ``total`` with the update.
 
-        ``env``: of the environment alone, ``inference``: with the policy's inference, ``total``: with the update. The
-        first iteration does not count, as it also compiles kernels.
+        The first iteration, which compiles kernels, does not count; None: not known.
         """
         metrics = self.curves.metrics if self.curves is not None else {}
         return {part: _median(metrics.get(f"Perf/{part}_fps", [])[1:]) for part in ("env", "inference", "total")}

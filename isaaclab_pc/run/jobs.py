@@ -204,11 +204,6 @@ def worker_command(job: Job, path: Path) -> list[str]:
 def launch_worker(job: Job, folder: Path, *, keep_log: bool = False) -> int:
     """Run a worker to its end, with job and log in a folder; where it fails, show the end of its log.
 
-    Args:
-        job: The job.
-        folder: Where the job and the log go.
-        keep_log: Whether the folder will be removed: the log of a failure is moved out of it.
-
     Returns:
         The worker's exit code where it did its job, refused it or was stopped, else 1.
 

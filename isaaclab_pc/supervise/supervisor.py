@@ -38,13 +38,9 @@ _TAIL_BYTES = 1 << 16
 def supervise(
     record: RunRecord, job: TrainJob, start: StartCommand, clock: Callable[[], float] = time.monotonic
 ) -> tuple[int, Death | None]:
-    """Run training processes, one after another, until the run is done or must not go on.
+    """Run training processes, one after another, until the run is done or must not go on; keep its record up to date.
 
-    Args:
-        record: The run's record; it is up to date afterwards.
-        job: The first one's job.
-        start: Gives the command line of each.
-        clock: Tells the time [s].
+    ``job`` is the first one's, ``start`` gives the command line of each, ``clock`` tells the time [s].
 
     Returns:
         The exit code of the last one and, if it died and none followed, why.

@@ -13,13 +13,9 @@ from isaaclab_pc.tensors.warp_stream import launch_rows
 
 
 def keyed_hash(seed: int, env_ids: torch.Tensor, stream: int, *more: torch.Tensor) -> torch.Tensor:
-    """Hash integer keys to int64, shape (M,).
+    """Hash integer keys to int64, shape (M,), of the run's seed, environments (M,) and a stream.
 
-    Args:
-        seed: Seed of the whole run.
-        env_ids: Environments, shape (M,), integer.
-        stream: Number that tells keys apart that must be independent.
-        *more: Up to two further parts of the key, each of shape (M,), integer.
+    ``more`` are up to two further parts of the key, each of shape (M,), integer.
 
     Raises:
         ValueError: A part has another shape or device than ``env_ids``.

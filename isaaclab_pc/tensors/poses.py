@@ -13,10 +13,8 @@ from isaaclab_pc.tensors.warp_stream import launch_rows
 def from_frame(position: torch.Tensor | None, quat: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
     """Express points of moving frames in the frame that these move in, float32, a tensor of its own.
 
-    Args:
-        position: Origins of the moving frames, shape (N, 3); None turns without moving.
-        quat: Their orientations, shape (N, 4).
-        point: The points, shape (N, 3) or (N, M, 3).
+    ``position`` (N, 3) and ``quat`` (N, 4) are the moving frames' poses; without ``position`` they turn alone.
+    ``point`` is (N, 3) or (N, M, 3).
     """
     return _launched(kernels.from_frame, position, quat, point)
 

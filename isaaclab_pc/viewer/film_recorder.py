@@ -28,12 +28,7 @@ def sees_pictures(base: Any) -> bool:
 
 
 def film_of_now(base: Any, iteration: int) -> Film | None:
-    """Return the last observation of the first environment as a film of one frame; None before the first reset.
-
-    Args:
-        base: The unwrapped environment, for which :func:`sees_pictures` holds.
-        iteration: Completed iterations.
-    """
+    """Return the last observation of the first environment as a film of one frame; None before the first reset."""
     if not hasattr(base, "obs_buf"):
         return None
     return _film([_frame(_read(base, base.obs_buf, 1), 0)], iteration)

@@ -9,14 +9,9 @@ from isaaclab_pc.tensors.poses import from_frame
 
 
 def points_in_world(env: Any, points: torch.Tensor) -> torch.Tensor:
-    """Move observed points from the cloud's frame into the world.
+    """Move observed points of the first environments into the world.
 
-    Args:
-        env: The unwrapped environment, with a cloud.
-        points: Observed points of the first environments [m], shape (M, K, 3), any float dtype.
-
-    Returns:
-        Points in the world [m], shape (M, K, 3), float32.
+    Takes [m], shape (M, K, 3), any float dtype, and returns the same in float32.
     """
     cloud = env.point_cloud
     position, quat = cloud.frame_pose(cloud.cfg.frame)

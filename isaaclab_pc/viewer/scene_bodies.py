@@ -51,11 +51,7 @@ class SceneBodies:
         return tuple(_compose(with_world[self._bodies[shapes]], self._offsets[shapes]) for shapes in self._shapes)
 
     def joint_position(self, name: str) -> np.ndarray | None:
-        """Return where a joint's child body of the first environment was in the last :meth:`poses`.
-
-        Returns:
-            In the world [m], shape (3,); None where the scene has no such joint.
-        """
+        """Return where a joint's child body of the first environment was in the last :meth:`poses`, [m], (3,)."""
         labels = [label.rpartition("/")[2] for label in self._model.joint_label]
         return self._last[self._model.joint_child.numpy()[labels.index(name)], :3] if name in labels else None
 

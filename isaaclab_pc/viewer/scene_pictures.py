@@ -96,13 +96,9 @@ def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view:
 
 
 def depth_picture(depth: np.ndarray) -> np.ndarray:
-    """Colour a depth image from its nearest to its farthest pixel; black where it hits nothing.
+    """Colour depth [m], shape (H, W), from its nearest to its farthest pixel; returns (4 H, 4 W, 3), uint8.
 
-    Args:
-        depth: Distances [m], shape (H, W); 0 for a miss.
-
-    Returns:
-        Shape (4 H, 4 W, 3), uint8.
+    Pixels that hit nothing, 0, are black.
     """
     hit = depth > 0.0
     near, far = (float(depth[hit].min()), float(depth[hit].max())) if hit.any() else (0.0, 1.0)

@@ -69,14 +69,9 @@ class SceneReader:
     def after_physics_step(
         self, step: float, asset: str, name: str, text: str, watched: Mapping[str, float]
     ) -> SceneFrame:
-        """Return the frame between two steps, with the cloud that a policy would see.
+        """Return the frame between two steps; ``text`` marks a joint or body of an asset, by its name in the scene.
 
-        Args:
-            step: Steps, and the fraction of the running one.
-            asset: Asset to mark, by its name in the scene; empty: the gripper.
-            name: Joint or body of the asset.
-            text: Description of the fault; empty: nothing is marked.
-            watched: Values for the curves.
+        An empty ``asset`` is the gripper; ``watched`` are values for the curves.
         """
         observations = {} if self._env.point_cloud is None else {"points": self._env.observe_points()}
         frame = replace(self._read(observations), step=step, watched=dict(watched))

@@ -55,13 +55,8 @@ class ViserPage:
     ) -> None:
         """Show other environments.
 
-        Args:
-            layout: Constants of the environments.
-            title: Headline, as Markdown.
-            settings: Present settings, which the panel can change; None: another program steps the environments, and
-                the page has no controls.
-            color: Way to colour the points at first, of the layout's.
-            drive: Gets the actions of the person who drives the arm; None: somebody else acts.
+        Without ``settings`` another program steps them, and the page has no controls. ``color`` is one of the layout's
+        ways to colour points; ``drive`` gets the actions of the person who drives the arm.
         """
         self._frame = None
         self.scene = ViserScene(self._server, layout)

@@ -110,12 +110,8 @@ def open_env(
     """Start the simulation and its visualizers and build the environment, guarded; close it whatever happens.
 
     Kit ends the process as it closes, with the code of the SystemExit that leaves the block, or 0. So a worker that
-    fails leaves by a SystemExit, once all its results are written.
-
-    Args:
-        resolved: The configs.
-        watch: A probe's; told before the environment is built.
-        prepare: Changes the environment's config before it is built.
+    fails leaves by a SystemExit, once all its results are written. ``watch`` is told before the environment is built,
+    and ``prepare`` changes its config.
 
     Raises:
         ConfigError: An override cannot be built.

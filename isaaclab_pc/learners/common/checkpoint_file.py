@@ -110,12 +110,7 @@ def restoring(path: Path) -> Iterator[None]:
 
 
 def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
-    """Refuse a checkpoint that belongs to another task, runner or observation.
-
-    Args:
-        header: What :func:`read_header` returned.
-        expected: Values that the header must have; keys that it lacks are not compared.
-        path: The checkpoint, for the message.
+    """Refuse a checkpoint that belongs to another task, runner or observation; keys that it lacks are not compared.
 
     Raises:
         ConfigError: A value differs; the message names both.
@@ -207,15 +202,7 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
 
 
 def acting_weights(algorithm: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the weights of the network that acts, and nothing that only training needs.
-
-    Args:
-        algorithm: The entry ``algorithm`` of a checkpoint's state.
-
-    Returns:
-        One state dict, by the name that the algorithm gives it: ``student_state_dict`` of distillation,
-        ``actor_state_dict`` of RSL-RL's PPO, ``model`` of RL-Games, skrl and Stable-Baselines3.
-    """
+    """Return the state dict of the network that acts, by the name that the algorithm gives it."""
     names = ("student_state_dict", "actor_state_dict", "model")
     return {name: algorithm[name] for name in names if name in algorithm}
 

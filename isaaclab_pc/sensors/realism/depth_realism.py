@@ -53,8 +53,7 @@ class DepthRealism:
             num_envs: Number of environments, N.
             device: Torch device.
             far: Depth from which each camera's pixel is a miss [m], for a renderer that writes its far clip where it
-                hits
-                nothing: noise would turn the clip into a wall. None: infinity.
+                hits nothing: noise would turn the clip into a wall. None: infinity.
 
         Raises:
             ConfigError: A setting is out of its range.
