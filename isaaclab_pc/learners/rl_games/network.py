@@ -60,10 +60,8 @@ class PointCloudNetwork(ActorCritic):
 
         Args:
             input_dict: ``obs``, the observation groups by name, and ``is_train``: whether this is an update, in which
-                the
-                normalizers count the samples, or a rollout, which uses the counts. With a memory also ``rnn_states``
-                    and,
-                in an update, ``seq_length`` and ``dones``: whether an episode began at a sample, (B,).
+                the normalizers count the samples, or a rollout, which uses the counts. With a memory also
+                ``rnn_states`` and, in an update, ``seq_length`` and ``dones``: if an episode began at a sample, (B,).
 
         Returns:
             Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1), and the memory.
