@@ -10,7 +10,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isaaclab_pc.cli.command_line import parse_command
@@ -44,6 +44,8 @@ def test_a_sweep_over_fields_makes_one_run_of_each_combination():
     ]
 
 
+# Each example is composed by Hydra.
+@settings(max_examples=30)
 @given(st.text(st.characters(codec="ascii", exclude_categories=["C"], exclude_characters="$"), min_size=1))
 def test_quoted_text_survives_packing(text):
     quoted = "env.name='" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
