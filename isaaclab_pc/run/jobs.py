@@ -84,7 +84,7 @@ class ProbeJob(_RunJob):
     """Environments to try."""
 
     result: Path
-    """Where the :class:`~isaaclab_pc.num_envs.Trial` goes."""
+    """Where the :class:`~isaaclab_pc.num_envs.trial.Trial` goes."""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class RunData(_Part):
     """Steps of all environments together."""
 
     trials: list[dict[str, Any]] = Field(default_factory=list)
-    """Sizes that the search tried: fields of :class:`~isaaclab_pc.num_envs.Trial`."""
+    """Sizes that the search tried: fields of :class:`~isaaclab_pc.num_envs.trial.Trial`."""
 
     earlier_search: str | None = None
     """When an earlier run's search found the number of environments; None where it is not from the cache."""
