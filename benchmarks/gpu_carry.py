@@ -36,7 +36,8 @@ PACKAGES = (
     *("fonttools", "kiwisolver", "pillow", "pyparsing", "python-dateutil", "six", "packaging", "jinja2"),
     *("markupsafe", "tensorboard", "tensorboard-data-server", "grpcio", "protobuf", "absl-py", "markdown"),
     *("werkzeug", "einops", "gitpython", "gitdb", "smmap", "tqdm", "etils", "glfw", "pyopengl", "onnx"),
-    *("ml-dtypes", "onnxscript", "onnx-ir", "pytest", "pluggy", "iniconfig", "hypothesis", "sortedcontainers"),
+    *("ml-dtypes", "onnxscript", "onnx-ir", "pytest", "pytest-timeout", "pluggy", "iniconfig"),
+    *("hypothesis", "sortedcontainers"),
 )
 """Packages that a training on Newton with RSL-RL and pytest load, apart from torch and its own."""
 LEFT_OUT = ("warp-clang.so",)
