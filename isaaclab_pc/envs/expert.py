@@ -216,8 +216,8 @@ def raised(pose: Pose, height: float) -> Pose:
 
 
 def stay(env: PointCloudEnv) -> Pose:
-    """Return the pose that the tool has."""
-    return env.tool_pos, unturned(env)
+    """Return the pose that the tool has; a copy, as the environment keeps its own while it stands still."""
+    return env.tool_pos.clone(), unturned(env)
 
 
 def from_above(env: PointCloudEnv, pose: Pose, clearance: float, *, turned: float = math.inf) -> Pose:

@@ -354,3 +354,11 @@ def test_an_arm_unwinds_along_a_straight_line_of_its_joints() -> None:
 def test_a_case_in_which_the_tool_would_not_move_is_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=f"'go'.*{next(iter(wrong))}"):
         Case(name="go", target=stay, **wrong)
+
+
+def test_changing_the_pose_that_the_tool_has_does_not_move_the_tool():
+    quat = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    env: Any = SimpleNamespace(tool_pos=torch.ones(1, 3), tool_quat=quat)
+    position, _ = stay(env)
+    position[:, 2] = 5.0
+    assert torch.equal(env.tool_pos, torch.ones(1, 3))
