@@ -8,8 +8,8 @@ from contextlib import contextmanager
 SPIN_COUNT = 1000
 """How often an OpenMP thread looks for work before it sleeps; libgomp's default is 300,000, which is milliseconds.
 
-Found by ``benchmarks/thread_waits.py``: about the time that waking a thread takes. Beside other programs, learning is
-several times as fast as with the default, and with cores to itself hardly slower."""
+Found by ``benchmarks/thread_waits.py``: about the time that waking a thread takes. Beside two programs that
+compute for 60 % of the time, learning was 1.6 and 4.4 times as fast as with the default, on two machines."""
 
 _WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 

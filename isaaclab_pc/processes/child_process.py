@@ -138,7 +138,7 @@ def run_child(
     watch: Callable[[ProcessTree], object] | None = None,
     flag: SignalFlag | None = None,
 ) -> int:
-    """Run a child to its end, and show its standard output on this script's screen, whose phase ends with it.
+    """Run a child to its end, show its standard output on this script's screen, and end the screen's phase.
 
     :data:`STOP_SIGNALS` are passed on to the child, which may take ``grace`` seconds after the first. The same one
     again, or the end of that time, kills it with all its descendants. In a job of SLURM, only a second SIGINT does.

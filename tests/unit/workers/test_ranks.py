@@ -126,7 +126,7 @@ def generators() -> Iterator[None]:
 
 
 def noise_after_a_resume(ranks: Ranks, iteration: int = 7) -> tuple[float, float, float]:
-    """What a rank draws next, with each generator, where it goes on from a checkpoint of the first one's generators."""
+    """Draw once with each generator of a rank that goes on from a checkpoint of the first one's generators."""
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
