@@ -232,6 +232,12 @@ def test_a_process_that_dies_after_a_signal_leaves_a_run_that_can_go_on(folder, 
     assert (record(runs()[0])["status"], record(runs()[0])["error"]) == ("interrupted", None)
 
 
+def test_a_crash_with_the_code_of_a_storm_is_a_crash(runs, record, monkeypatch):
+    monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, "-c", "raise SystemExit(4)"))
+    assert main(["num_envs=8", "device=cpu"]) == 1
+    assert record(runs()[0])["status"] == "failed"
+
+
 def test_a_disk_that_fills_while_training_is_recorded_where_that_is_possible(capsys, runs, record, monkeypatch):
     monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, "-c", "raise SystemExit(5)"))
     assert main(["num_envs=8", "device=cpu"]) == 5

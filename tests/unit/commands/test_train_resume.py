@@ -133,6 +133,13 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_a_worker_starts(folder
     assert not (run / "seen.json").exists()
 
 
+def test_a_run_is_not_trained_twice_at_the_same_time(folder, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    with FileLock(run / ".lock"):
+        assert main(["resume=latest", "max_iterations=9"]) == 2
+
+
 def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatch, runs):
     assert main(["num_envs=8", "device=cpu"]) == 0
     (run,) = runs()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from isaaclab_pc.agents import ppo
@@ -107,3 +108,23 @@ class Bench:
 
     def act(self) -> torch.Tensor:
         return self.runner.act(self.env.observe())
+
+
+def check_exports(make: Callable[[FakeEnv, Path], Runner], folder: Path) -> None:
+    """Check that the files of a policy of vectors act as its runner does, after training, saving and loading."""
+    exported_policy = pytest.importorskip("isaaclab_pc.export.exported_policy")
+    env = FakeEnv(NUM_ENVS, "state")
+    trained, played = (make(env, folder / name) for name in ("trained", "played"))
+    trained.train(1, go_on)
+    trained.save(folder / "1.pt", {})
+    played.load_policy(folder / "1.pt")
+    obs = env.observe()
+    actions = played.act(obs)
+
+    policy = exported_policy.PlainPolicy(played.policy(), obs)
+    inputs = policy.inputs(obs)
+    assert set(inputs) == {"policy"}
+    policy.write_torchscript(folder / "policy.pt", inputs)
+    exported_policy.compare(exported_policy.load_torchscript(folder / "policy.pt"), inputs, actions)
+    policy.write_onnx(folder / "policy.onnx", inputs)
+    exported_policy.compare(exported_policy.load_onnx(folder / "policy.onnx"), inputs, actions)

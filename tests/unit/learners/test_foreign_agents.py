@@ -14,7 +14,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import Decision, Runner, load_adapter
 from isaaclab_pc.learners.sb3 import agent as sb3_agent
 from isaaclab_pc.learners.skrl import agent as skrl_agent
-from tests.unit.learners.bench import NUM_ENVS, go_on, make_runner, train
+from tests.unit.learners.bench import NUM_ENVS, check_exports, make_runner, train
 from tests.unit.learners.fake_env import FakeEnv
 
 CONFIGS = {"skrl": "skrl_direct_ppo_cfg.yaml", "sb3": "sb3_ppo_cfg.yaml"}
@@ -58,22 +58,7 @@ def test_training_goes_on_from_a_checkpoint(name: str, tmp_path: Path) -> None:
 
 
 def test_a_policy_is_exported(name: str, tmp_path: Path) -> None:
-    exported_policy = pytest.importorskip("isaaclab_pc.export.exported_policy")
-    env = FakeEnv(NUM_ENVS, "state")
-    trained, played = (build(name, tmp_path / folder, env=env) for folder in ("trained", "played"))
-    trained.train(1, go_on)
-    trained.save(tmp_path / "1.pt", {})
-    played.load_policy(tmp_path / "1.pt")
-    obs = env.observe()
-    actions = played.act(obs)
-
-    policy = exported_policy.PlainPolicy(played.policy(), obs)
-    inputs = policy.inputs(obs)
-    assert set(inputs) == {"policy"}
-    policy.write_torchscript(tmp_path / "policy.pt", inputs)
-    exported_policy.compare(exported_policy.load_torchscript(tmp_path / "policy.pt"), inputs, actions)
-    policy.write_onnx(tmp_path / "policy.onnx", inputs)
-    exported_policy.compare(exported_policy.load_onnx(tmp_path / "policy.onnx"), inputs, actions)
+    check_exports(lambda env, folder: build(name, folder, env=env), tmp_path)
 
 
 def test_a_linear_schedule_of_sb3_falls_over_the_run_wherever_it_was_interrupted(tmp_path: Path) -> None:

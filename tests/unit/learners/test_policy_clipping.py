@@ -9,7 +9,7 @@ import torch
 
 from isaaclab_pc.learners import Runner, load_adapter
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
-from tests.unit.learners.bench import CONFIGS, NUM_ENVS, SETTINGS, go_on, make_runner
+from tests.unit.learners.bench import CONFIGS, NUM_ENVS, SETTINGS, check_exports, go_on, make_runner
 from tests.unit.learners.fake_env import FakeEnv, FakeGymEnv
 
 LARGEST = {"action": 0.01, "observation": 0.15}
@@ -79,3 +79,8 @@ def test_actions_and_observations_are_clipped_as_in_training(name: str, recurren
         assert isinstance(policy, ActsFromState)
         with torch.no_grad():
             torch.testing.assert_close(policy.act_from(obs, policy.initial_state(NUM_ENVS))[0], expected)
+
+
+@pytest.mark.parametrize("name", ["rsl_rl", "rl_games"])
+def test_an_exported_policy_clips(name: str, tmp_path: Path) -> None:
+    check_exports(lambda env, folder: make(name, env, folder, "state")[1], tmp_path)
