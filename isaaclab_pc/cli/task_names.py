@@ -134,11 +134,8 @@ def describe_registered() -> dict[str, Traits]:
 def load_task_packages(begin: Callable[[str], object] = lambda name: None) -> dict[str, str]:
     """Import Isaac Lab's tasks and those of other packages, found by their entry points ``isaaclab.tasks``.
 
-    Args:
-        begin: Called with the name of each package of others before it is imported.
-
-    Returns:
-        The errors of those that cannot be imported, on one line, by name.
+    ``begin`` gets the name of each package of others before it is imported. Returns the errors of those that cannot be
+    imported, on one line, by name.
     """
     import isaaclab_tasks  # noqa: F401 (registers Isaac Lab's)
 

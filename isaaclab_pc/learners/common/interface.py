@@ -123,13 +123,10 @@ class Adapter(ABC):
 
     @abstractmethod
     def make(self, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> "Runner":
-        """Build a runner around an environment, its networks freshly initialized.
+        """Build a runner around an environment, its networks freshly initialized on ``device``.
 
-        Args:
-            env: The gym environment, or the library's own vectorized environment.
-            agent_cfg: The library's configuration after :meth:`configure`; it is left as it is.
-            run_dir: Folder of the library's logs.
-            device: Device of the networks.
+        ``env`` is the gym environment, or the library's own vectorized one. ``agent_cfg``, the library's configuration
+        after :meth:`configure`, is left as it is. The library's logs go to ``run_dir``.
         """
 
 
