@@ -115,11 +115,8 @@ def region_cfg(
 ) -> RigidObjectCfg:
     """Return a flat disc that lies on the table, is seen and never touched, as :func:`target_cfg`.
 
-    Args:
-        prim_path: Where it is spawned.
-        radius: Radius [m].
-        thickness: Height of its upper side above the table [m]; a cloud that is cropped above the table keeps it.
-        pos: Point of the table below its centre, its origin, in the environment's frame after a reset [m].
+    Its origin, ``pos`` in the environment's frame after a reset, is on the table below its centre; its upper side is
+    ``thickness`` above the table, so that a cloud cropped there keeps it. All in [m].
     """
     x, y, z = pos
     centre = (x, y, z + thickness / 2)

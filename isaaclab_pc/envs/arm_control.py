@@ -234,12 +234,9 @@ class ArmControl:
     ) -> torch.Tensor:
         """Tell whether the closing gripper is stopped by an object between its fingers, shape (N,), bool.
 
-        Args:
-            position: Where the object is held [m], shape (N, 3).
-            width: Its width [m], shape (N,); the fingers may close across its diagonal.
-            tool_pos: Tool centre in the same frame [m], shape (N, 3).
-            openings: As :attr:`ArmState.finger_openings` [m], shape (N, F).
-            action: The last action, with the gripper's command at its end, shape (N, A).
+        The object is held at ``position`` (N, 3) and ``width`` (N,) wide, in the frame of ``tool_pos`` (N, 3), all [m];
+        the fingers may close across its diagonal. ``openings`` are :attr:`ArmState.finger_openings` [m], (N, F), and
+        the last ``action`` (N, A) has the gripper's command at its end.
         """
         held = torch.empty(len(position), dtype=torch.bool, device=position.device)
         arrays = [position, width, tool_pos, openings, action, held]

@@ -192,11 +192,8 @@ def grasp_quat(env: PointCloudEnv, quat: torch.Tensor, symmetry: float = math.pi
     """Point the gripper down, turned to close across an object's sides; returns (x, y, z, w), (N, 4).
 
     Of the equal grasps it takes the one nearest to the tool's present yaw, which stays the nearest one on the way.
-
-    Args:
-        env: The environment.
-        quat: Orientation of the upright object, (x, y, z, w), shape (N, 4).
-        symmetry: Yaw after which the object looks the same [rad]: a quarter turn for a cube, a half turn for a bar.
+    ``quat`` is the upright object's (x, y, z, w), (N, 4). After a yaw of ``symmetry`` [rad] it looks the same: a
+    quarter turn for a cube, a half turn for a bar.
     """
     _, _, yaw = euler_xyz_from_quat(quat)
     _, _, tool_yaw = euler_xyz_from_quat(env.tool_quat)

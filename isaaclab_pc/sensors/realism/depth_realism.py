@@ -161,15 +161,10 @@ class DepthRealism:
     def calibrate(
         self, camera: int, intrinsics: torch.Tensor, pos: torch.Tensor, quat: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return what the robot believes about a camera: its true calibration with this episode's error.
+        """Return the calibration that the robot believes in: the camera's true one with this episode's error.
 
-        Position and rotation errors are constant in the camera's frame, so a camera on the wrist keeps its own.
-
-        Args:
-            camera: Index of the camera.
-            intrinsics: Pinhole matrices [px], shape (N, 3, 3).
-            pos: Positions [m], shape (N, 3), in any frame.
-            quat: Orientations in that frame, (x, y, z, w), shape (N, 4).
+        Position and rotation errors are constant in the camera's frame, so a camera on the wrist keeps its own. Takes
+        and returns pinhole matrices [px], (N, 3, 3), positions [m], (N, 3), and orientations (x, y, z, w), (N, 4).
         """
         if self._errs_in_pose:
             pos = pos + quat_apply(quat, self._offset[camera])
