@@ -313,7 +313,8 @@ class PointCloudEnv(TaskEnv):
             goal = self._goal()
             assert goal is not None
             cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + self.goal_sphere
-        return cloud.points_of(self._checked_depth(cloud.cfg.cameras)).clone()
+        depths = {} if cloud.casts_rays else self._checked_depth(cloud.cfg.cameras)
+        return cloud.points_of(depths).clone()
 
     def _observe_depth(self) -> torch.Tensor:
         """Return planar depth [m], shape (N, 1, rows, columns); 0 nearer than the clipping range and for misses."""

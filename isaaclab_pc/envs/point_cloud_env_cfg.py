@@ -210,7 +210,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Radius of that sphere [m]."""
 
     drawn: bool = False
-    """Whether a viewer draws the bodies, which takes memory for their shapes where no camera needs them."""
+    """Whether a viewer draws the bodies and the cameras' images, which takes memory where nothing else needs them."""
 
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
@@ -243,6 +243,14 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
             return ("camera", "wrist_camera", "points")
         return ("wrist_camera", "points") if self.obs == "depth" else ()
 
+    def unrendered(self) -> tuple[str, ...]:
+        """Return the names of the scene's sensors that render no image: removed ones, or cameras of rays."""
+        points = self.scene.points
+        if self.obs != "points" or points is None or self.drawn:
+            return self.unseen()
+        cameras = [getattr(self.scene, name) for name in points.cameras]
+        return tuple(points.cameras) if points.casts_rays(cameras, self.sim.device) else ()
+
 
 def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
     """Replace the scene's arm by another one, with its prim path; its gripper becomes the cloud's frame."""
@@ -268,6 +276,7 @@ def remove_unused_sensors(cfg: PointCloudEnvCfg) -> None:
     if points is not None:
         append_goal(cfg)
         check_points(cfg)
+        points.source = "rays" if cfg.unrendered() else "image"
         for name in points.cameras:
             getattr(cfg.scene, name).data_types = list(points.data_types())
 
@@ -301,3 +310,4 @@ def check_points(cfg: PointCloudEnvCfg) -> None:
         raise ConfigError(f"env.scene.points.cameras={list(points.cameras)}: the scene has no {', '.join(missing)}.")
     cameras = [getattr(cfg.scene, name) for name in points.cameras]
     points.check([(camera.height, camera.width) for camera in cameras])
+    points.casts_rays(cameras, cfg.sim.device)

@@ -168,9 +168,9 @@ def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, config and renderer of the cameras that render: our tasks remove those that the policy ignores."""
-    removed = [f"env.scene.{name}" for name in env_cfg.unseen()] if hasattr(env_cfg, "unseen") else []
-    return (camera for camera in _cameras(env_cfg) if camera[0] not in removed)
+    """Yield path, config and renderer of the cameras that render; our tasks know which do not."""
+    others = [f"env.scene.{name}" for name in env_cfg.unrendered()] if hasattr(env_cfg, "unrendered") else []
+    return (camera for camera in _cameras(env_cfg) if camera[0] not in others)
 
 
 def _warning(message: str) -> Problem:

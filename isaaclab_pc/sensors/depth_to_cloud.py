@@ -28,6 +28,12 @@ class Cloud:
     pixels: torch.Tensor
     """Where each point was seen, shape (N, K), int32: row * W + column, after the pixels of the cameras before it."""
 
+    labels: torch.Tensor | None = None
+    """Semantic id of each point, shape (N, K), int32, where rays have told it."""
+
+    normals: torch.Tensor | None = None
+    """Unit normal of each point on the camera's side, in the world, shape (N, K, 3), where rays have told it."""
+
     @property
     def mask(self) -> torch.Tensor:
         """True at the points that are distinct pixels, shape (N, K)."""

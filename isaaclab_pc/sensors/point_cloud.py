@@ -92,7 +92,8 @@ class PointCloud(SensorBase):
     def points_of(self, depths: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the buffer of :attr:`PointCloudData.points`, made of given depth unless the frame was made before.
 
-        ``depths`` are checked distances to the image plane [m] by the name of each camera, (N, H, W), float32.
+        ``depths`` are checked distances to the image plane [m] by the name of each camera, (N, H, W), float32. A cloud
+        of rays does not read them.
         """
         self._depths = depths
         try:
@@ -119,7 +120,8 @@ class PointCloud(SensorBase):
     @property
     def nbytes(self) -> int:
         """Memory of the sensor's own buffers, without those of the cameras [bytes]."""
-        return tensor_bytes(self, self._realism, self._labels) + self.operator.nbytes
+        operator = self._rays if self.casts_rays else self.operator
+        return tensor_bytes(self, self._realism, self._labels) + operator.nbytes
 
     def reset(self, env_ids: Sequence[int] | None = None, env_mask: wp.array | None = None) -> None:
         """Start a new episode in some environments: their draws get another key, and their history is cleared."""
@@ -174,8 +176,13 @@ class PointCloud(SensorBase):
                 "sim.register_interactive_scene(scene) before sim.reset(). Isaac Lab's environments do this themselves."
             )
         self._scene = scene
-        cameras = {name: find_camera(self.cfg, scene, name) for name in self.cfg.cameras}
-        self._cameras = list(cameras.values())
+        found = [scene.sensors[name].cfg for name in self.cfg.cameras if name in scene.sensors]
+        self.casts_rays = self.cfg.casts_rays(found, str(self._device))
+        """Whether the points are hits of rays: then the cameras' images are not read."""
+        self.cfg.source = "rays" if self.casts_rays else "image"
+        needed = self.cfg.data_types()
+        self._named_cameras = {name: find_camera(scene, name, needed) for name in self.cfg.cameras}
+        self._cameras = list(self._named_cameras.values())
 
         image_sizes = [camera.image_shape for camera in self._cameras]
         self.cfg.check(image_sizes)
@@ -187,28 +194,36 @@ class PointCloud(SensorBase):
                 )
 
         near, self._far = zip(*map(depth_limits, self._cameras), strict=True)
-        self.operator = DepthToCloud(
-            self._num_envs,
-            image_sizes,
-            self.cfg.num_points,
-            sampler=self.cfg.sampler,
-            crop_lower=self.cfg.crop_lower,
-            crop_upper=self.cfg.crop_upper,
-            voxel_size=self.cfg.voxel_size,
-            near=near,
-            far=self._far,
-            # With features, points are rounded to the storage type once all their channels are together.
-            dtype="float32" if self.cfg.features else self.cfg.dtype,
-            device=self._device,
-        )
-        """Operator that makes clouds of the images: a :class:`DepthToCloud`, or a recorder of its calls around it."""
+        if self.casts_rays:
+            # Late: another renderer needs no ray tracer of Newton.
+            from isaaclab_pc.sensors.cloud_rays import CloudRays
+
+            self._rays = CloudRays(self.cfg, self._cameras, self._num_envs, self._device)
+        else:
+            self.operator = DepthToCloud(
+                self._num_envs,
+                image_sizes,
+                self.cfg.num_points,
+                sampler=self.cfg.sampler,
+                crop_lower=self.cfg.crop_lower,
+                crop_upper=self.cfg.crop_upper,
+                voxel_size=self.cfg.voxel_size,
+                near=near,
+                far=self._far,
+                # With features, points are rounded to the storage type once all their channels are together.
+                dtype="float32" if self.cfg.features else self.cfg.dtype,
+                device=self._device,
+            )
+            """Operator that makes clouds of images: a :class:`DepthToCloud`, or a recorder of its calls around it."""
 
         self._has_lens = any(lens_of(camera) is not None for camera in self._cameras)
         self._centers: list[torch.Tensor] | None = None
 
         self._labels = None
-        if "semantic_segmentation" in self.cfg.data_types():
-            self._labels = SemanticLabels(cameras, self.cfg.remove, self.cfg.classes, self._device)
+        if self.cfg.needs_classes():
+            self._labels = SemanticLabels(len(self._cameras), self.cfg.remove, self.cfg.classes, self._device)
+            if self.casts_rays:
+                self._labels.learn([self._rays.class_names] * len(self._cameras))
 
         self._realism = None
         if self.cfg.realism is not None:
@@ -282,12 +297,14 @@ class PointCloud(SensorBase):
         pixel_key = frame_key if self._realism is None else _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
         for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
             data: Any = camera.data
-            depth = depth_image(camera) if self._depths is None else self._depths[name]
             calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
+            if not self.casts_rays:
+                depth = depth_image(camera) if self._depths is None else self._depths[name]
+                if self._realism is not None:
+                    depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
+                depths.append(depth)
             if self._realism is not None:
-                depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
                 calibration = self._realism.calibrate(index, *calibration)
-            depths.append(depth)
             calibrations.append(calibration)
 
         if self._has_lens and self._centers is None:
@@ -295,7 +312,7 @@ class PointCloud(SensorBase):
             self._centers = [pixel_centers(camera) for camera in self._cameras]
 
         intrinsics, pos, quat = (_stacked(part) for part in zip(*calibrations, strict=True))
-        labels = [] if self._labels is None else self._labels.read()
+        labels = [] if self._labels is None or self.casts_rays else self._labels.read(self._named_cameras)
         return Views(depths, intrinsics, pos, quat, labels)
 
     def _believed_pose(self, frame: str, views: Views) -> Pose:
@@ -309,6 +326,17 @@ class PointCloud(SensorBase):
         moves = crop_frame != self.cfg.frame
         crop_pos, crop_quat = self._believed_pose(crop_frame, views) if moves else output_pose
         output_pos, output_quat = output_pose if moves else (None, None)
+        key = _as_int32(frame_key)
+        if self.casts_rays:
+            return self._rays(
+                views,
+                key,
+                frame_pos=crop_pos,
+                frame_quat=crop_quat,
+                output_pos=output_pos,
+                output_quat=output_quat,
+                mask=mask,
+            )
 
         labels = None
         removed = None
@@ -320,7 +348,7 @@ class PointCloud(SensorBase):
             views.intrinsics,
             views.pos,
             views.quat,
-            _as_int32(frame_key),
+            key,
             frame_pos=crop_pos,
             frame_quat=crop_quat,
             output_pos=output_pos,
@@ -334,23 +362,31 @@ class PointCloud(SensorBase):
     def _read_features(self, cloud: Cloud, views: Views, output_pose: Pose) -> list[torch.Tensor]:
         """Return each feature of the seen points, in the order of ``cfg.features``, each (N, K, its channels)."""
         values = []
-        image_sizes = self.operator.image_sizes
+        image_sizes = [camera.image_shape for camera in self._cameras]
         for feature in self.cfg.features:
             if feature == "rgb":
                 images = [color_image(camera) for camera in self._cameras]
                 values.append(at_pixels(images, cloud.pixels) / 255.0)
+            elif feature == "normals" and cloud.normals is not None:
+                _, quat = output_pose
+                normals = cloud.normals
+                values.append(normals if quat is None else quat_apply_inverse(_for_each_point(quat, normals), normals))
             elif feature == "normals":
                 matrices = ray_matrices(views.intrinsics, views.pos, views.quat, *output_pose)
                 values.append(estimate_normals(views.depths, matrices, cloud.pixels, self._far, self._centers))
             elif feature == "segmentation":
-                values.append(labels_at(views.labels, cloud.pixels)[..., None].float())
+                values.append(self._ids(cloud, views)[..., None].float())
             elif feature == "one_hot":
                 assert self._labels is not None
-                ids = labels_at(views.labels, cloud.pixels)
+                ids = self._ids(cloud, views)
                 values.append(self._labels.one_hot(ids, camera_of(image_sizes, cloud.pixels)))
             else:
                 values.append(camera_of(image_sizes, cloud.pixels)[..., None].float())
         return values
+
+    def _ids(self, cloud: Cloud, views: Views) -> torch.Tensor:
+        """Return the semantic id of each seen point, shape (N, K), int32."""
+        return labels_at(views.labels, cloud.pixels) if cloud.labels is None else cloud.labels
 
     def _appended_points(self, output_pose: Pose) -> torch.Tensor:
         """Return the appended points with their features, shape (N, A, F)."""
@@ -366,7 +402,7 @@ class PointCloud(SensorBase):
         pos, quat = output_pose
         points = in_world - pos[:, None]
         if quat is not None:
-            points = quat_apply_inverse(quat[:, None].expand(-1, points.shape[1], -1), points)
+            points = quat_apply_inverse(_for_each_point(quat, points), points)
 
         result = torch.zeros(*points.shape[:2], self._points.shape[2], device=self._device)
         result[..., :3] = points
@@ -382,6 +418,11 @@ class PointCloud(SensorBase):
 def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return tensors of the cameras, each (N, ...), as one (N, C, ...)."""
     return torch.stack(list(parts), dim=1) if len(parts) > 1 else parts[0][:, None]
+
+
+def _for_each_point(quat: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    """Return a quaternion (N, 4) for each of the points (N, K, 3)."""
+    return quat[:, None].expand(-1, points.shape[1], -1)
 
 
 def _as_int32(key: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from isaaclab.sensors import SensorBaseCfg
 from isaaclab.utils import configclass
@@ -17,6 +17,7 @@ from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.point_cloud import PointCloud
 
+Source = Literal["auto", "rays", "image"]
 Frame = Literal["env", "robot", "gripper", "camera"]
 Feature = Literal["rgb", "normals", "segmentation", "one_hot", "camera"]
 
@@ -44,6 +45,16 @@ class PointCloudCfg(SensorBaseCfg):
     cameras: Sequence[str] = ("camera",)
     """Names of the scene's depth cameras, fused into one cloud; each may have a resolution of its own. A camera needs
     ``depth`` or ``distance_to_image_plane`` among its ``data_types``, and what ``remove`` and ``features`` ask for."""
+
+    source: Source = "auto"
+    """Where the points come from:
+
+    - ``rays``: rays are cast at the pixels that the cloud keeps, and no image is rendered. It takes Newton's Warp
+      renderer and ``sampler="random"``, and knows neither colours nor errors of depth;
+    - ``image``: whole images are rendered, and pixels of them chosen;
+    - ``auto``: rays on the CPU where they can be, otherwise images. On a GPU rays have not been tried yet.
+
+    The points are the same either way."""
 
     num_points: int = 128
     """Points per environment, K."""
@@ -131,14 +142,43 @@ class PointCloudCfg(SensorBaseCfg):
                 f"points.features={list(self.features)} with points.classes={list(self.classes)}: the feature one_hot "
                 "and its classes go together."
             )
+        if self.source not in get_args(Source):
+            raise ConfigError(f"points.source={self.source!r} is unknown: use one of {', '.join(get_args(Source))}.")
         if self.realism is not None:
             self.realism.check("points.realism")
         check_cloud(image_sizes, self.num_points, self.sampler, self.crop_lower, self.crop_upper, self.voxel_size)
 
+    def casts_rays(self, cameras: Sequence[Any], device: str) -> bool:
+        """Whether the cloud is made by rays of the cameras with these configs on a torch device.
+
+        Raises:
+            ConfigError: ``source="rays"`` is asked for and cannot be; the message names the setting that forbids it.
+        """
+        if self.source == "image" or (self.source == "auto" and not device.startswith("cpu")):
+            return False
+        renderers = [getattr(camera, "renderer_cfg", None) for camera in cameras]
+        others = {getattr(renderer, "renderer_type", None) for renderer in renderers} - {"newton_warp"}
+        reasons = {
+            f"the renderer {', '.join(map(str, others))} casts no rays of our own": bool(others),
+            f"points.sampler={self.sampler} chooses among all pixels of an image": self.sampler != "random",
+            "points.features=rgb is shaded in images alone": "rgb" in self.features,
+            "points.realism adds errors to images of depth": self.realism is not None and self.realism.corrupts_depth,
+        }
+        found = [reason for reason, holds in reasons.items() if holds]
+        if self.source == "rays" and found:
+            raise ConfigError(f"points.source=rays: {found[0]}. Use points.source=image, or auto.")
+        return not found
+
+    def needs_classes(self) -> bool:
+        """Whether the semantic classes of points are asked for."""
+        return bool(self.remove) or not {"segmentation", "one_hot"}.isdisjoint(self.features)
+
     def data_types(self) -> tuple[str, ...]:
-        """Return what the cameras must render."""
+        """Return what the cameras must render: nothing with ``source="rays"``; ``auto`` counts as ``image``."""
+        if self.source == "rays":
+            return ()
         needed = ["depth"]
-        if self.remove or {"segmentation", "one_hot"} & set(self.features):
+        if self.needs_classes():
             needed.append("semantic_segmentation")
         if "rgb" in self.features:
             needed.append("rgb")

@@ -7,7 +7,7 @@ import logging
 import math
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from isaaclab.scene import InteractiveScene
     from isaaclab.sensors import Camera
 
-    from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
-
 logger = logging.getLogger(__name__)
 
 _DEPTH_TYPES = ("depth", "distance_to_image_plane")
@@ -35,7 +33,7 @@ class Views(NamedTuple):
     """Images of one frame of N environments by C cameras, with the errors of a real camera."""
 
     depths: list[torch.Tensor]
-    """Distance to the image plane per camera [m], each (N, H, W)."""
+    """Distance to the image plane per camera [m], each (N, H, W); empty where rays are cast instead."""
 
     intrinsics: torch.Tensor
     """Pinhole matrices [px], shape (N, C, 3, 3)."""
@@ -115,8 +113,8 @@ def _check_numbers(owner: Any, name: str, fields: Sequence[str], *, count: int =
             raise ConfigError(f"{name}.{field}={value}: expected {expected}{limit}.")
 
 
-def find_camera(cfg: PointCloudCfg, scene: InteractiveScene, name: str) -> Camera:
-    """Look up a camera of the scene by name; from now on it updates its pose in every frame.
+def find_camera(scene: InteractiveScene, name: str, data_types: Sequence[str]) -> Camera:
+    """Look up a camera of the scene that renders ``data_types``; from now on it updates its pose in every frame.
 
     Raises:
         ConfigError: There is no such camera, or it does not render what the cloud needs.
@@ -129,7 +127,7 @@ def find_camera(cfg: PointCloudCfg, scene: InteractiveScene, name: str) -> Camer
     check_camera(camera.cfg, f"scene.{name}")
     _warn_of_apertures(camera.cfg, f"scene.{name}")
     rendered = set(camera.cfg.data_types)
-    for needed in cfg.data_types():
+    for needed in data_types:
         accepted = {"depth": _DEPTH_TYPES, "rgb": _RGB_TYPES}.get(needed, (needed,))
         if not rendered & set(accepted):
             raise ConfigError(
@@ -250,35 +248,35 @@ def _warn_of_apertures(cfg: Any, name: str) -> None:
 
 
 class SemanticLabels:
-    """The semantic images of the cameras, and the classes of their ids.
+    """The classes of the cameras' semantic ids.
 
     Each renderer numbers the classes that it meets, camera by camera, and may add numbers while it runs.
     """
 
     def __init__(
-        self, cameras: dict[str, Camera], removed_classes: Sequence[str], point_classes: Sequence[str], device: str
+        self, num_cameras: int, removed_classes: Sequence[str], point_classes: Sequence[str], device: str
     ) -> None:
         """Start without any known id; ``removed_classes`` give no points, ``point_classes`` are told apart."""
-        self._cameras = cameras
         self._removed_classes = removed_classes
         self._point_classes = point_classes
         self._device = device
-        self._names: list[dict] = [{} for _ in cameras]
+        self._names: list[dict] = [{} for _ in range(num_cameras)]
 
-        self.removed = torch.zeros(len(cameras), 0, dtype=torch.bool, device=device)
+        self.removed = torch.zeros(num_cameras, 0, dtype=torch.bool, device=device)
         """True at the ids of pixels that give no points, shape (C, number of ids)."""
 
-        self.class_index = torch.zeros(len(cameras), 0, dtype=torch.long, device=device)
+        self.class_index = torch.zeros(num_cameras, 0, dtype=torch.long, device=device)
         """Position of each id's class among the points' classes, -1 for other ones, shape (C, number of ids)."""
 
-    def read(self) -> list[torch.Tensor]:
-        """Return each camera's semantic image (N, H, W), int32, and update the tables where a renderer has added an id.
+    def read(self, cameras: Mapping[str, Camera]) -> list[torch.Tensor]:
+        """Return the semantic images (N, H, W), int32, of cameras by their names, and learn the ids that were added.
 
         Raises:
             ConfigError: A camera renders colours in the place of ids.
         """
         images = []
-        for index, (name, camera) in enumerate(self._cameras.items()):
+        names = []
+        for name, camera in cameras.items():
             data: Any = camera.data
             image = data.output["semantic_segmentation"].torch
             if image.shape[-1] != 1 or image.dtype != torch.int32:
@@ -287,12 +285,15 @@ class SemanticLabels:
                     "colorize_semantic_segmentation=False in its renderer_cfg."
                 )
             images.append(image.squeeze(-1))
-
-            names = data.info["semantic_segmentation"]["idToLabels"]
-            if names != self._names[index]:
-                self._names[index] = dict(names)
-                self._build_tables()
+            names.append(data.info["semantic_segmentation"]["idToLabels"])
+        self.learn(names)
         return images
+
+    def learn(self, names: Sequence[Mapping]) -> None:
+        """Take Isaac Lab's ``idToLabels`` of each camera."""
+        if list(names) != self._names:
+            self._names = [dict(of_camera) for of_camera in names]
+            self._build_tables()
 
     def one_hot(self, ids: torch.Tensor, camera: torch.Tensor) -> torch.Tensor:
         """Return 1 at the point class of ids (N, K) that cameras (N, K) saw, shape (N, K, classes), float32."""

@@ -12,14 +12,15 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import warp as wp
-from isaaclab_newton.renderers.newton_warp_renderer import NewtonWarpRenderer
+from isaaclab_newton.renderers.newton_warp_renderer import NewtonWarpRenderer, RenderData
 from newton.sensors import SensorTiledCamera
 
 if TYPE_CHECKING:
+    from isaaclab.renderers.camera_render_spec import CameraRenderSpec
     from newton import Model, State
 
 _COLOURS = ("color_image", "hdr_color_image", "albedo_image")
@@ -27,7 +28,7 @@ _COLOURS = ("color_image", "hdr_color_image", "albedo_image")
 
 
 class ThreadedWarpRenderer(NewtonWarpRenderer):
-    """Renders as its base class does, pixel by pixel the same."""
+    """Renders as its base class does, pixel by pixel the same; for a camera without data types, nothing."""
 
     def initialize(self) -> None:
         """Acquire the scene, as in the base class, and share it among threads where it is on a CPU."""
@@ -41,6 +42,24 @@ class ThreadedWarpRenderer(NewtonWarpRenderer):
         self.newton_sensor = ThreadedTiledCamera(sensor.model, threads, sensor.default_render_config)
         if self.cfg.create_default_light:
             self.newton_sensor.utils.create_default_light(enable_shadows=self.cfg.enable_shadows)
+
+    def create_render_data(self, spec: CameraRenderSpec) -> RenderData:
+        """Create a camera's buffers, as in the base class; without images, a pinhole needs no field of rays either."""
+        render_data: Any = super().create_render_data(spec)
+        if not spec.cfg.data_types and render_data._distortion is None:
+            device = render_data.newton_sensor.model.device
+            render_data.camera_rays = wp.empty((1, 0, 0, 2), dtype=cast(Any, wp.vec3f), device=device)
+        return render_data
+
+    def update_camera_intrinsics(self, render_data: RenderData, intrinsics: wp.array, parameters: wp.array) -> None:
+        """Renew the field of rays, as in the base class, where there is one."""
+        if render_data.camera_rays is None or render_data.camera_rays.size > 0:
+            super().update_camera_intrinsics(render_data, intrinsics, parameters)
+
+    def _launch_render(self, render_data: RenderData) -> None:
+        """Render, unless no image is wanted: then the base class has brought the shapes' tree up to date for rays."""
+        if any(image is not None for image in vars(render_data.outputs).values()):
+            super()._launch_render(render_data)
 
 
 class ThreadedTiledCamera(SensorTiledCamera):
@@ -99,7 +118,7 @@ class ThreadedTiledCamera(SensorTiledCamera):
         kernel = (*sorted(wanted), hash(clear_data), hash(settings["render_config"]))
         if kernel not in self._kernels:
             self._kernels.add(kernel)
-            with _compiled_with_all_optimizations():
+            with compiled_with_all_optimizations():
                 for part in self._parts:
                     render(part)
             return
@@ -137,7 +156,7 @@ class _Part:
 
 
 @contextmanager
-def _compiled_with_all_optimizations() -> Iterator[None]:
+def compiled_with_all_optimizations() -> Iterator[None]:
     """Compile what is compiled in this block with -O3: it renders a tenth faster than with Warp's -O2 for CPUs."""
     before = wp.config.optimization_level
     wp.config.optimization_level = 3

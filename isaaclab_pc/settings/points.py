@@ -52,6 +52,9 @@ class PointsSettings(Settings):
     num_points: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Points per environment, at most the camera's pixels."""
 
+    source: Literal["auto", "rays", "image"] | None = None
+    """rays casts the rays of the points alone, image renders whole images; auto casts rays on the CPU where it can."""
+
     sampler: Literal["random", "grid", "voxel", "fps"] | None = None
     """How points are chosen among the pixels: random, grid (spread over the image), voxel, or fps (farthest points)."""
 

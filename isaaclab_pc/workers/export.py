@@ -25,6 +25,7 @@ from isaaclab_pc.export.policy_description import describe_memory, describe_poli
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.jobs import ExportJob
 from isaaclab_pc.run.record import git_commit, versions
+from isaaclab_pc.sensors import PointCloudCfg
 from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.utils.packages import installed_versions
@@ -49,7 +50,7 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
         RuntimeError: A file acts otherwise than the runner; none is written.
     """
     settings = job.settings
-    with open_session(settings, 1, "export", folder) as session:
+    with open_session(settings, 1, "export", folder, prepare=_render_images) as session:
         header = session.runner.load_policy(job.checkpoint, {"task": settings.task})
         compute_in_float32(session.runner.policy())
         frames = _record(session, settings.eval.seed)
@@ -82,6 +83,13 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
             for path in Path(partial).iterdir():
                 path.replace(folder / path.name)
     return ExitCode.OK
+
+
+def _render_images(env_cfg: Any) -> None:
+    """Make clouds of images, as where the policy will be used: the recorded steps hold them."""
+    points = getattr(env_cfg.scene, "points", None)
+    if isinstance(points, PointCloudCfg):
+        points.source = "image"
 
 
 def _write_policies(

@@ -34,7 +34,7 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
         points.crop_frame = "env"
     elif settings.frame is not None:
         points.crop_frame = points.crop_frame or points.frame
-    for name in ("num_points", "sampler", "frame", "features", "dtype"):
+    for name in ("num_points", "source", "sampler", "frame", "features", "dtype"):
         value = getattr(settings, name)
         if value is not None:
             setattr(points, name, value)

@@ -53,6 +53,20 @@ def cloud_cfg(**changes: Any) -> PointCloudCfg:
     return PointCloudCfg(**{"cameras": ("front", "wrist"), "num_points": 300, "dtype": "float32", **box, **changes})
 
 
+def compared_cfg(source: str, num_points: int) -> PointCloudCfg:
+    """A cloud in a turned frame that holds less than all of the table, with all that rays can tell."""
+    return cloud_cfg(
+        source=source,
+        num_points=num_points,
+        frame="gripper",
+        crop_frame="robot",
+        crop_upper=(0.7, 0.5, 0.6),
+        remove=("robot",),
+        features=("normals", "segmentation", "one_hot", "camera"),
+        classes=("table", "cube"),
+    )
+
+
 @configclass
 class SceneCfg(InteractiveSceneCfg):
     num_envs: int = NUM_ENVS
@@ -88,6 +102,17 @@ class SceneCfg(InteractiveSceneCfg):
     )
     late: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, realism=DepthRealismCfg(latency=2))
     prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64)
+    rays: PointCloudCfg = compared_cfg("rays", num_points=1200)
+    image: PointCloudCfg = compared_cfg("image", num_points=1200)
+    in_optical_frame: PointCloudCfg = cloud_cfg(
+        cameras=("front",),
+        num_points=1200,
+        frame="camera",
+        crop_frame="camera",
+        crop_lower=(-1.0, -1.0, 0.0),
+        crop_upper=(1.0, 1.0, 2.0),
+    )
+    few_rays: PointCloudCfg = compared_cfg("rays", num_points=40)
 
 
 @configclass
@@ -309,3 +334,56 @@ def test_unread_clouds_cost_nothing(env: PlainEnv, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(type(env.scene["late"]), "_sample", lambda *args: calls.append(args))
     env.scene.update(env.physics_dt)
     assert calls == []
+
+
+def by_pixel(env: PlainEnv, name: str, index: int) -> dict[int, torch.Tensor]:
+    data = env.scene[name].data
+    count = int(data.count.torch[index])
+    return dict(zip(data.pixels.torch[index, :count].tolist(), data.points.torch[index, :count], strict=True))
+
+
+def test_rays_give_the_points_of_the_rendered_pixels(moved: PlainEnv) -> None:
+    channels = moved.scene["rays"].channels
+    assert moved.scene["rays"].casts_rays
+    assert not moved.scene["image"].casts_rays
+    for index in range(NUM_ENVS):
+        rays, image = by_pixel(moved, "rays", index), by_pixel(moved, "image", index)
+        assert rays.keys() == image.keys()
+        assert 300 < len(rays) < 1200, "the crop leaves some pixels out, and all others are taken"
+        cast = torch.stack([rays[pixel] for pixel in image])
+        rendered = torch.stack(list(image.values()))
+        torch.testing.assert_close(cast[:, :3], rendered[:, :3], atol=1e-6, rtol=0)
+        for feature in ("segmentation", "one_hot", "camera"):
+            assert torch.equal(cast[:, channels[feature]], rendered[:, channels[feature]])
+        # The image's normals are estimated from neighbours, which fails at edges.
+        agreement = (cast[:, channels["normals"]] * rendered[:, channels["normals"]]).sum(-1)
+        assert agreement.median() > 0.9999
+        torch.testing.assert_close(cast[:, channels["normals"]].norm(dim=-1), torch.ones(len(rays)))
+
+
+def test_the_depth_of_a_ray_is_that_of_its_pixel(moved: PlainEnv) -> None:
+    assert moved.scene["in_optical_frame"].casts_rays
+    depth = depth_image(moved.scene["front"]).flatten(1)
+    for index in range(NUM_ENVS):
+        found = by_pixel(moved, "in_optical_frame", index)
+        cast = torch.stack(list(found.values()))[:, 2]
+        # Nearly to the last digit: the camera's pose is composed with its own inverse.
+        torch.testing.assert_close(cast, depth[index, list(found)], atol=0, rtol=1e-6)
+
+
+def test_each_valid_pixel_has_the_same_chance_of_a_ray(moved: PlainEnv) -> None:
+    sensor, draws = moved.scene["few_rays"], 400
+    hits = torch.zeros(NUM_ENVS, 40 * 30 + 20 * 16)
+    for _ in range(draws):
+        sensor.reset()
+        pixels = sensor.data.pixels.torch.long()
+        assert (sensor.data.count.torch == 40).all()
+        hits.scatter_add_(1, pixels, torch.ones_like(pixels, dtype=torch.float32))
+    for index in range(NUM_ENVS):
+        valid = list(by_pixel(moved, "image", index))
+        assert hits[index].sum() == hits[index, valid].sum(), "only valid pixels, and none twice in a cloud"
+        chance = 40 / len(valid)
+        normal = (hits[index, valid] - draws * chance) / (draws * chance * (1 - chance)) ** 0.5
+        assert normal.abs().max() < 5.0
+        # The sum of squares is chi-squared, with a standard deviation of sqrt(2 n).
+        assert abs(float(normal.square().mean()) - 1.0) < 5.0 * (2.0 / len(valid)) ** 0.5

@@ -140,7 +140,7 @@ def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> No
 
 
 def test_images_must_fit_into_one_warp_array() -> None:
-    cfg = reach_cfg(32_768)
+    cfg = reach_cfg(32_768, obs="depth")
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
     assert check(cfg, machine=HUGE) == []
     cfg.scene.camera.height = 256
@@ -152,8 +152,10 @@ def test_images_must_fit_into_one_warp_array() -> None:
     ("fields", "num_envs", "fits"),
     [
         # 100 kB of simulation and 8 bytes for each of 48 x 36 pixels: 113,824 bytes of 16 GiB.
-        ({}, (16 << 30) // 113_824, True),
-        ({}, (16 << 30) // 113_824 + 1, False),
+        ({"obs": "depth"}, (16 << 30) // 113_824, True),
+        ({"obs": "depth"}, (16 << 30) // 113_824 + 1, False),
+        # A cloud by rays renders no image.
+        ({}, (16 << 30) // 100_000, True),
         ({"obs": "state"}, (16 << 30) // 100_000, True),
         ({"obs": "state"}, (16 << 30) // 100_000 + 1, False),
     ],
@@ -321,7 +323,7 @@ def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_
 
 @pytest.mark.parametrize(("trial", "error"), [(False, ConfigError), (True, MemoryError)])
 def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, error: type[Exception]) -> None:
-    config = compose(["device=cpu", "physics=newton_mjwarp"])
+    config = compose(["device=cpu", "physics=newton_mjwarp", "obs=depth"])
     watch = ProbeWatch("cpu", tmp_path / "phase") if trial else None
     session = open_session(config, 2_000_000, "reach", tmp_path, watch)
     with pytest.raises(error, match=r"env\.scene\.camera\.width=48"), session:

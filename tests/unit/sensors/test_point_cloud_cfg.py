@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors import DepthRealismCfg, PointCloudCfg, scene_cameras
+from isaaclab_pc.sensors import DepthRealismCfg, PointCloudCfg, scene_cameras, stereo
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from isaaclab_pc.sensors import DepthRealismCfg, PointCloudCfg, scene_cameras
         ({"features": ("rgb", "rgb")}, "at most once"),
         ({"features": ("one_hot",)}, "points.classes"),
         ({"classes": ("cube",)}, "one_hot"),
+        ({"source": "pixels"}, "points.source='pixels'"),
         ({"num_points": 8, "realism": DepthRealismCfg(dropout=2.0)}, "points.realism.dropout"),
     ],
 )
@@ -32,7 +33,7 @@ def test_an_impossible_cloud_is_refused(changes: dict, message: str) -> None:
 
 
 def test_a_point_of_an_unknown_class_is_of_none() -> None:
-    labels = scene_cameras.SemanticLabels({}, (), ("cube", "table"), "cpu")
+    labels = scene_cameras.SemanticLabels(1, (), ("cube", "table"), "cpu")
     labels.class_index = torch.tensor([[0, -1, 1]])
     ids = torch.tensor([[-1, 0, 1, 2, 7]], dtype=torch.int32)
     one_hot = labels.one_hot(ids, torch.zeros(1, 5, dtype=torch.long))
@@ -40,6 +41,7 @@ def test_a_point_of_an_unknown_class_is_of_none() -> None:
 
 
 def test_cameras_are_told_what_the_cloud_needs() -> None:
+    assert PointCloudCfg(remove=("robot",), source="rays").data_types() == ()
     assert PointCloudCfg().data_types() == ("depth",)
     assert PointCloudCfg(remove=("robot",)).data_types() == ("depth", "semantic_segmentation")
     assert PointCloudCfg(features=("rgb", "camera")).data_types() == ("depth", "rgb")
@@ -54,7 +56,37 @@ def find_camera(cfg: PointCloudCfg, name: str, **cameras: list[str]) -> Any:
     }
     sensors["contact"] = SimpleNamespace()
     scene: Any = SimpleNamespace(sensors=sensors)
-    return scene_cameras.find_camera(cfg, scene, name)
+    return scene_cameras.find_camera(scene, name, cfg.data_types())
+
+
+NEWTON, RTX = (
+    SimpleNamespace(renderer_cfg=SimpleNamespace(renderer_type=name)) for name in ("newton_warp", "isaac_rtx")
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({"sampler": "fps"}, "points.sampler=fps"),
+        ({"features": ("camera", "rgb")}, "points.features=rgb"),
+        ({"realism": stereo()}, "points.realism"),
+    ],
+)
+def test_what_rays_cannot_do_is_done_by_images_or_refused(changes: dict, setting: str) -> None:
+    assert not PointCloudCfg(**changes).casts_rays([NEWTON], "cpu")
+    with pytest.raises(ConfigError, match=setting):
+        PointCloudCfg(source="rays", **changes).casts_rays([NEWTON], "cpu")
+
+
+def test_rays_need_newtons_renderer_and_are_the_choice_of_a_cpu() -> None:
+    assert PointCloudCfg().casts_rays([NEWTON, NEWTON], "cpu")
+    assert not PointCloudCfg(source="image").casts_rays([NEWTON], "cpu")
+    assert not PointCloudCfg().casts_rays([NEWTON], "cuda:0")
+    assert PointCloudCfg(source="rays").casts_rays([NEWTON], "cuda:0")
+    assert PointCloudCfg(realism=DepthRealismCfg(rotation_jitter=0.01, latency=1)).casts_rays([NEWTON], "cpu")
+    assert not PointCloudCfg().casts_rays([NEWTON, RTX], "cpu")
+    with pytest.raises(ConfigError, match="isaac_rtx"):
+        PointCloudCfg(source="rays").casts_rays([RTX], "cpu")
 
 
 def test_an_unknown_camera_is_refused_with_those_that_there_are() -> None:

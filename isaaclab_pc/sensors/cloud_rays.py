@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clouds by rays: only the pixels that a cloud keeps are ever rendered. Loads a simulator."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import warp as wp
+from isaaclab.sim import SimulationContext
+from isaaclab_newton.renderers.segmentation import NewtonSegmentationMapper
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
+from isaaclab_pc.sensors.depth_to_cloud import Cloud
+from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels
+from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
+from isaaclab_pc.sensors.scene_cameras import Views, depth_limits, lens_of, pixel_centers
+from isaaclab_pc.sensors.threaded_renderer import compiled_with_all_optimizations
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.warp_stream import current_stream
+
+if TYPE_CHECKING:
+    from isaaclab.sensors import Camera
+
+    from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
+
+RAYS_PER_POINT = 4
+"""Rays that are cast for each point at most, where few of them meet what is wanted."""
+
+
+class CloudRays:
+    """Cast the rays of clouds in the scene of Newton's Warp renderer.
+
+    The points are those that :class:`DepthToCloud` would choose with the sampler ``random`` among the pixels of the
+    rendered images: each has the same chance, none comes twice, and all are taken where there are at most K. Only where
+    :data:`RAYS_PER_POINT` rays a point do not find K of them, some may be left out: ``count`` says how many were found.
+    """
+
+    def __init__(self, cfg: PointCloudCfg, cameras: Sequence[Camera], num_envs: int, device: str) -> None:
+        """Read the scene's shapes and allocate the buffers.
+
+        Args:
+            cfg: The cloud's settings.
+            cameras: Initialized cameras of one Newton Warp renderer.
+            num_envs: Number of environments, N.
+            device: Torch device.
+
+        Raises:
+            ConfigError: The scene holds particles, or its images have too many pixels.
+            RuntimeError: Newton's ray tracer is not the one that this was written for.
+        """
+        self.image_sizes = [camera.image_shape for camera in cameras]
+        self.device = torch.empty(0, device=device).device
+        self._cameras = cameras
+        self._renderer: Any = cameras[0]._renderer
+        self._sensor = self._renderer.newton_sensor
+        self._num_envs = num_envs
+        self._with_normal = "normals" in cfg.features
+        newton_ray_kernels.check_ray_tracer(self._sensor)
+        if self._sensor.model.particle_count > 0:
+            raise ConfigError("points.source=rays: the scene holds particles, which no ray meets. Use image.")
+
+        limit = torch.finfo(getattr(torch, cfg.dtype)).max / 4
+        self._crop = np.clip(np.array([cfg.crop_lower, cfg.crop_upper]), -limit, limit)
+        self._realism = cfg.realism
+        self._most_rays = RAYS_PER_POINT * cfg.num_points
+
+        self.class_names: dict[Any, Any] = {}
+        """Isaac Lab's ``idToLabels``: the class of each semantic id; empty where nothing needs them."""
+        shape_ids = np.zeros(0, dtype=np.uint32)
+        if cfg.needs_classes():
+            shape_ids = self._read_classes()
+        removed = [names.get("class") in cfg.remove for _, names in sorted(self._classes())]
+        self._removed = wp.array(np.array(removed, dtype=bool), dtype=wp.bool, device=device)
+        self._shape_ids = wp.array(shape_ids, dtype=wp.uint32, device=device)
+
+        self._leaf_starts, self._leaves, most_leaves = self._list_leaves(shape_ids, np.array(removed, dtype=bool))
+        pixels = sum(height * width for height, width in self.image_sizes)
+        if pixels * most_leaves >= 2**31:
+            raise ConfigError(f"points.source=rays: {pixels} pixels and {most_leaves} shapes are too many. Use image.")
+
+        self._allocate(cfg.num_points, most_leaves * len(cameras))
+        self._scene: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the buffers [bytes]."""
+        return tensor_bytes(self)
+
+    def __call__(
+        self,
+        views: Views,
+        keys: torch.Tensor,
+        *,
+        frame_pos: torch.Tensor,
+        frame_quat: torch.Tensor | None,
+        output_pos: torch.Tensor | None,
+        output_quat: torch.Tensor | None,
+        mask: torch.Tensor,
+    ) -> Cloud:
+        """Cast one cloud for each masked environment; the others keep their last one.
+
+        Args:
+            views: Calibration of the cameras, with its errors.
+            keys: Key of each environment's random draw, shape (N,), int32.
+            frame_pos: Origin of the crop's frame in the world [m], shape (N, 3).
+            frame_quat: Orientation of the crop's frame in the world, shape (N, 4); None is the world's.
+            output_pos: Origin of the points' frame in the world [m], shape (N, 3); None is the crop's frame.
+            output_quat: Orientation of the points' frame in the world, shape (N, 4); None is the crop's frame.
+            mask: Environments to cast, shape (N,), bool.
+
+        Returns:
+            The clouds, float32, in buffers that the next call overwrites.
+        """
+        if self._scene is None:
+            # Now, since a camera that was initialized after this sensor had no rays then.
+            self._scene = self._make_scene()
+            cast = newton_ray_kernels.make_cast(self._sensor, self._with_normal)
+            self._kernel = ray_kernels.make_cast_clouds(cast, self._with_normal, self.device.type == "cuda")
+
+        to_output = self._no_frame
+        if output_pos is not None or output_quat is not None:
+            to_output = frame_change(frame_pos, frame_quat, output_pos, output_quat, like=frame_pos)
+        matrices = ray_matrices(views.intrinsics, views.pos, views.quat, frame_pos, frame_quat)
+        self._launch(
+            [
+                wp.from_torch(keys),
+                wp.from_torch(mask),
+                wp.from_torch(frame_pos.contiguous(), dtype=wp.vec3f),
+                wp.from_torch(self._no_quat if frame_quat is None else frame_quat.contiguous(), dtype=wp.quatf),
+                wp.from_torch(matrices, dtype=Matrix),
+                wp.from_torch(to_output, dtype=Matrix),
+                self._scene,
+                self._rectangles,
+                self._ends,
+                wp.from_torch(self._points, dtype=wp.vec3f),
+                wp.from_torch(self._pixels),
+                wp.from_torch(self._labels),
+                wp.from_torch(self._normals, dtype=wp.vec3f),
+                wp.from_torch(self._count),
+            ]
+        )
+        return Cloud(self._points, self._count, self._pixels, self._labels, self._normals)
+
+    def _launch(self, arguments: list[Any]) -> None:
+        device = str(self.device)
+        lanes, _ = lanes_on(device)
+
+        def run(first: int, end: int) -> None:
+            wp.launch(
+                self._kernel,
+                dim=(end - first) * lanes,
+                inputs=[first, *arguments],
+                device=device,
+                stream=current_stream(self.device),
+                block_dim=lanes,
+            )
+
+        # Warp runs a kernel on one thread of a CPU.
+        threads = min(torch.get_num_threads(), self._num_envs) if self.device.type == "cpu" else 1
+        if threads == 1 or not self._is_compiled:
+            with compiled_with_all_optimizations():
+                run(0, self._num_envs)
+            self._is_compiled = True
+            return
+        bounds = [self._num_envs * thread // threads for thread in range(threads + 1)]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, bounds[:-1], bounds[1:]))
+
+    def _allocate(self, num_points: int, most_rectangles: int) -> None:
+        n, device = self._num_envs, self.device
+        self._points = torch.zeros(n, num_points, 3, device=device)
+        self._pixels = torch.zeros(n, num_points, dtype=torch.int32, device=device)
+        self._count = torch.zeros(n, dtype=torch.int32, device=device)
+        self._labels = torch.zeros(n if self.class_names else 0, num_points, dtype=torch.int32, device=device)
+        self._normals = torch.zeros(n if self._with_normal else 0, num_points, 3, device=device)
+        self._rectangles = wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec4i, device=str(device))
+        self._ends = wp.zeros((n, max(most_rectangles, 1)), dtype=wp.int32, device=str(device))
+        self._no_frame = torch.zeros(0, 3, 4, device=device)
+        self._no_quat = torch.zeros(0, 4, device=device)
+        self._is_compiled = False
+
+    def _classes(self) -> list[tuple[int, dict[str, str]]]:
+        return [(int(key), names) for key, names in self.class_names.items() if isinstance(names, dict)]
+
+    def _read_classes(self) -> np.ndarray:
+        """Return the semantic id of each shape, as Isaac Lab's renderer numbers them, and keep the ids' classes."""
+        renderer = self._renderer
+        simulation: Any = SimulationContext.instance()
+        plan = simulation.get_clone_plan()
+        mapper = NewtonSegmentationMapper(self._sensor.model, renderer._stage, renderer.cfg, plan)
+        mapper.build_mapping("semantic_segmentation", False)
+        mapping = mapper.get_mapping("semantic_segmentation", False)
+        self.class_names = mapping.info["idToLabels"]
+        return mapping.shape_to_id.numpy()
+
+    def _list_leaves(self, shape_ids: np.ndarray, removed: np.ndarray) -> tuple[wp.array, wp.array, int]:
+        """List the leaves that can give points, environment by environment; the last number is the most of any."""
+        model = self._sensor.model
+        shapes = model.bvh_shape_enabled.numpy()[: model.bvh_shape_count_enabled].astype(np.int64)
+        worlds = model.shape_world.numpy()[shapes]
+        is_wanted = np.ones(len(shapes), dtype=bool)
+        if len(shape_ids) > 0:
+            is_wanted = ~removed[shape_ids[shapes]]
+
+        leaves = np.arange(len(shapes))
+        shared = leaves[is_wanted & (worlds < 0)]
+        by_world = leaves[is_wanted & (worlds >= 0)]
+        by_world = by_world[np.argsort(worlds[by_world], kind="stable")]
+        ends = np.searchsorted(worlds[by_world], np.arange(self._num_envs + 1))
+        of_envs = [np.concatenate([by_world[a:b], shared]) for a, b in itertools.pairwise(ends)]
+
+        lengths = [len(of_env) for of_env in of_envs]
+        device = str(self.device)
+        starts = wp.array(np.cumsum([0, *lengths]), dtype=wp.int32, device=device)
+        return starts, wp.array(np.concatenate(of_envs), dtype=wp.int32, device=device), max(lengths)
+
+    def _make_scene(self) -> Any:
+        scene: Any = ray_kernels.Scene()
+        scene.cameras = wp.array(self._make_cameras(), dtype=ray_kernels.RayCamera, device=str(self.device))
+        scene.shapes = newton_ray_kernels.shapes_of(self._sensor)
+        scene.leaf_starts = self._leaf_starts
+        scene.leaves = self._leaves
+        scene.shape_ids = self._shape_ids
+        scene.removed = self._removed
+        scene.crop_lower = wp.vec3f(*self._crop[0])
+        scene.crop_upper = wp.vec3f(*self._crop[1])
+        scene.margin, scene.margin_slope = self._margins()
+        scene.most_rays = self._most_rays
+        return scene
+
+    def _margins(self) -> tuple[float, float]:
+        """Return by how much errors of calibration move a point: at any distance, and for each metre of it [m]."""
+        errors = self._realism
+        if errors is None:
+            return 0.0, 0.0
+        data: Any = [camera.data for camera in self._cameras]
+        shortest = min(float(d.intrinsic_matrices.torch[:, :2, :2].diagonal(dim1=1, dim2=2).min()) for d in data)
+        # A slope of a ray is at most about 1, and three errors of one bound add up to its square root of three.
+        slope = errors.rotation_jitter + errors.focal_jitter + errors.principal_point_jitter / shortest
+        return math.sqrt(3.0) * errors.position_jitter, 2.0 * math.sqrt(3.0) * slope
+
+    def _make_cameras(self) -> list[Any]:
+        self._centers = []
+        result = []
+        first_pixel = 0
+        for camera in self._cameras:
+            render_data: Any = camera._render_data
+            data: Any = camera.data
+            near, far = depth_limits(camera)
+            entry: Any = ray_kernels.RayCamera()
+            entry.height, entry.width = camera.image_shape
+            entry.poses = render_data.camera_transforms
+            entry.intrinsics = data.intrinsic_matrices.warp
+            if lens_of(camera) is not None:
+                entry.rays = render_data.camera_rays
+                self._centers.append(pixel_centers(camera))
+                entry.centers = wp.from_torch(self._centers[-1], dtype=wp.vec2f)
+            entry.first_pixel = first_pixel
+            entry.near = near
+            entry.far = far
+            entry.reach = render_data.far_clip or self._renderer.cfg.max_distance
+            result.append(entry)
+            first_pixel += entry.height * entry.width
+        return result
