@@ -390,6 +390,8 @@ def open_env(
     task = resolve_task(task)
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = 4, device, 0
+    # What a GPU does unless it is asked for rays.
+    cfg.scene.points.source = "image"
     apply_physics(cfg, PhysicsSettings(backend=physics))
     adjust(cfg)
 

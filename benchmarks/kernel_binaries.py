@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import warp as wp
 from triton import knobs
@@ -77,8 +79,32 @@ def kernel_modules() -> list[str]:
 
 def compile_kernels(module: str, architectures: Sequence[int], folder: Path) -> list[Binary]:
     """Compile a module's kernels for each architecture into a folder, and read what they need."""
-    code = importlib.import_module(module)
-    files = wp.compile_aot_module(code, arch=architectures, module_dir=folder, use_ptx=False)
+    importlib.import_module(module)
+    return _compile(wp.get_module(module), module, architectures, folder)
+
+
+def compile_ray_kernels(architectures: Sequence[int], folder: Path) -> list[Binary]:
+    """Do as :func:`compile_kernels` with the kernels around Newton's ray tracer, which a program makes at run time."""
+    from newton.sensors import SensorTiledCamera
+
+    from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels
+
+    binaries = []
+    for with_normal in (False, True):
+        # Newton's settings as Isaac Lab leaves them, without particles and Gaussians.
+        context = SimpleNamespace(state=SimpleNamespace(num_gaussians=0, has_particles=False))
+        sensor = SimpleNamespace(
+            default_render_config=SensorTiledCamera.RenderConfig(), _SensorTiledCamera__render_context=context
+        )
+        cast = newton_ray_kernels.make_cast(sensor, with_normal)
+        kernel = ray_kernels.make_cast_clouds(cast, with_normal, in_blocks=True)
+        name = f"isaaclab_pc.sensors.kernels.ray_kernels{' with normals' if with_normal else ''}"
+        binaries += _compile(kernel.module, name, architectures, folder)
+    return binaries
+
+
+def _compile(module: Any, name: str, architectures: Sequence[int], folder: Path) -> list[Binary]:
+    files = wp.compile_aot_module(module, arch=architectures, module_dir=folder, use_ptx=False)
 
     binaries = []
     for architecture, file in zip(architectures, files, strict=True):
@@ -86,16 +112,14 @@ def compile_kernels(module: str, architectures: Sequence[int], folder: Path) -> 
         for entry, kernel in _entries(module).items():
             needs = usage[entry]
             stack_bytes = needs["STACK"] + needs["LOCAL"]
-            binaries.append(
-                Binary(module, kernel, entry, file, architecture, needs["REG"], stack_bytes, needs["SHARED"])
-            )
+            binaries.append(Binary(name, kernel, entry, file, architecture, needs["REG"], stack_bytes, needs["SHARED"]))
     return binaries
 
 
-def _entries(module: str) -> dict[str, str]:
+def _entries(module: Any) -> dict[str, str]:
     """Return our names of a module's kernels by their names in the binary."""
     names = {}
-    for key, kernel in wp.get_module(module).kernels.items():
+    for key, kernel in module.kernels.items():
         for variant in kernel.overloads.values() if kernel.is_generic else (kernel,):
             arguments = zip(variant.adj.args, kernel.adj.args, strict=True)
             types = [wp.types.type_repr(own.type) for own, generic in arguments if own.type != generic.type]
@@ -151,6 +175,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         binaries = [b for module in kernel_modules() for b in compile_kernels(module, architectures, Path(folder))]
+        binaries += compile_ray_kernels(architectures, Path(folder))
         print(table(sorted(binaries, key=lambda b: (b.module, b.kernel, b.architecture))))
 
 

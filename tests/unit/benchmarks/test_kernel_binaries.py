@@ -8,7 +8,14 @@ import pytest
 pytest.importorskip("triton", reason="its wheel brings NVIDIA's tools that read binaries")
 
 from benchmarks import kernel_binaries
-from benchmarks.kernel_binaries import ARCHITECTURES, Binary, compile_kernels, kernel_modules, table
+from benchmarks.kernel_binaries import (
+    ARCHITECTURES,
+    Binary,
+    compile_kernels,
+    compile_ray_kernels,
+    kernel_modules,
+    table,
+)
 
 LEAST_OCCUPANCY = 0.5
 """Below half of its threads, a multiprocessor may have too few to hide the latency of memory behind."""
@@ -43,6 +50,16 @@ def test_kernels_compile_and_leave_a_gpu_its_occupancy(module: str, tmp_path: Pa
         assert binary.occupancy >= OCCUPANCY_OF.get(binary.kernel, LEAST_OCCUPANCY), binary
         assert binary.stack_bytes == 0, binary
         assert 0 < binary.shared_bytes <= MOST_SHARED_BYTES, binary
+
+
+@pytest.mark.slow
+def test_the_kernels_of_rays_compile_and_need_no_more_than_when_they_were_looked_at(tmp_path: Path) -> None:
+    binaries = compile_ray_kernels(ARCHITECTURES, tmp_path)
+    assert len(binaries) == 2 * len(ARCHITECTURES)
+    for binary in binaries:
+        assert binary.registers < 255, "at 255 the compiler spills"
+        assert binary.stack_bytes <= 320, binary
+        assert binary.shared_bytes <= 36 * 1024, binary
 
 
 def test_a_new_module_is_found_and_its_stack_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
