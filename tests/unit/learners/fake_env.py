@@ -18,6 +18,8 @@ EPISODE = 6
 class FakeEnv(VecEnv):
     """Observations of the real environments, dynamics from a counter."""
 
+    cfg: Any
+
     def __init__(
         self, num_envs: int = 4, obs: str = "points", num_points: int = NUM_POINTS, history_length: int = 1
     ) -> None:

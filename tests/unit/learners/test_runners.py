@@ -139,7 +139,7 @@ def test_every_library_keeps_the_same_rollout_and_holds_little_else(name: str, t
         env.step(torch.zeros(NUM_ENVS, ACTIONS))
 
     bench = Bench(name, tmp_path)
-    # Whoever only plays needs no files and no memory.
+    # Playing writes no files.
     assert torch.equal(bench.act(), bench.act())
     assert not list(tmp_path.iterdir())
 
