@@ -33,23 +33,19 @@ def resolve_backend(backend: str, device: str) -> str:
 def _choose(backend: str, device: str) -> str:
     if backend == "auto":
         return "ovphysx" if device.startswith("cpu") and is_installed("ovphysx") else "newton_mjwarp"
-    if backend == "physx":
-        if not is_installed("isaacsim") and not is_installed("ovphysx"):
-            raise ConfigError(
-                f"physics=physx needs a PhysX: {_INSTALL_OVPHYSX} (without Isaac Sim), or {INSTALL_ISAACSIM}. "
-                "Without either, physics=newton_mjwarp works."
-            )
-        return "isaacsim_physx" if is_installed("isaacsim") else "ovphysx"
-    if backend == "isaacsim_physx" and not is_installed("isaacsim"):
-        works = "physics=ovphysx (PhysX without Isaac Sim) and " if is_installed("ovphysx") else ""
-        raise ConfigError(
-            f"physics=isaacsim_physx needs Isaac Sim: {INSTALL_ISAACSIM}. Without it, {works}physics=newton_mjwarp "
-            f"work{'' if works else 's'}."
-        )
-    if backend == "ovphysx" and not is_installed("ovphysx"):
-        raise ConfigError(
-            f"physics=ovphysx is not installed: {_INSTALL_OVPHYSX}. Without it, physics=newton_mjwarp works."
-        )
+    if backend in ("physx", "isaacsim_physx") and is_installed("isaacsim"):
+        return "isaacsim_physx"
+    if backend in ("physx", "ovphysx") and is_installed("ovphysx"):
+        return "ovphysx"
+
+    needed = {
+        "physx": f"{_INSTALL_OVPHYSX} (PhysX without Isaac Sim), or {INSTALL_ISAACSIM}",
+        "isaacsim_physx": INSTALL_ISAACSIM,
+        "ovphysx": _INSTALL_OVPHYSX,
+    }
+    if backend in needed:
+        works = "physics=ovphysx or physics=newton_mjwarp" if is_installed("ovphysx") else "physics=newton_mjwarp"
+        raise ConfigError(f"physics={backend} is not installed: {needed[backend]}. Without it, use {works}.")
     return backend
 
 

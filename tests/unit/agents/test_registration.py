@@ -31,21 +31,15 @@ def register() -> Iterator[Callable]:
     gym.registry.pop(TASK_ID, None)
 
 
-@pytest.fixture(params=[(runner, size) for runner in RUNNERS for size in ("default", "large")], ids="-".join)
-def runner_and_size(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return request.param
-
-
 def experiment_name(cfg: Any) -> str:
     if not isinstance(cfg, dict):
         return cfg.experiment_name
     return cfg["params"]["config"]["name"] if "params" in cfg else cfg["agent"]["experiment"]["directory"]
 
 
-def test_every_library_gets_the_settings_under_the_tasks_name(
-    register: Callable, runner_and_size: tuple[str, str]
-) -> None:
-    runner, size = runner_and_size
+@pytest.mark.parametrize("size", ["default", "large"])
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_every_library_gets_the_settings_under_the_tasks_name(register: Callable, runner: str, size: str) -> None:
     register(ppo=ppo.REACH)
     cfg: Any = load_cfg_from_registry(TASK_ID, agent_key(runner, size))
     settings = ppo.sizes(ppo.REACH)[size]
@@ -54,6 +48,11 @@ def test_every_library_gets_the_settings_under_the_tasks_name(
     assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
     # Stable-Baselines3's configurations have no name.
     assert runner == "sb3" or experiment_name(cfg) == "press_button"
+
+    # Nobody shares a configuration.
+    again: Any = load_cfg_from_registry(TASK_ID, agent_key(runner, size))
+    assert again is not cfg
+    assert again == cfg if isinstance(cfg, dict) else again.to_dict() == cfg.to_dict()
 
 
 def test_the_large_size_has_more_samples_in_minibatches_that_hardly_grow() -> None:
@@ -85,14 +84,6 @@ def test_a_task_may_bring_hyperparameters_of_its_own(register: Callable) -> None
     load: Any = load_cfg_from_registry
     assert load(TASK_ID, agent_key("rsl_rl", "large")).algorithm.gamma == 0.87
     assert load(TASK_ID, agent_key("rsl_rl", "default", "distill")).max_iterations == 7
-
-
-def test_nobody_shares_a_configuration(register: Callable, runner_and_size: tuple[str, str]) -> None:
-    register()
-    first: Any = load_cfg_from_registry(TASK_ID, agent_key(*runner_and_size))
-    second: Any = load_cfg_from_registry(TASK_ID, agent_key(*runner_and_size))
-    assert first is not second
-    assert first == second if isinstance(first, dict) else first.to_dict() == second.to_dict()
 
 
 def test_registering_loads_no_torch() -> None:

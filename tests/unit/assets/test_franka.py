@@ -50,7 +50,9 @@ def test_nucleus_robot_selects_the_backends_variant(
     monkeypatch: pytest.MonkeyPatch, asset_server: str, backend: str, variant: str
 ):
     use_asset(monkeypatch, f"{asset_server}/franka_panda.usda")
+    before = str(FRANKA_PANDA_CFG)
     robot = franka_nucleus_cfg(backend)
+    assert str(FRANKA_PANDA_CFG) == before
     spawn = spawn_of(robot)
     assert spawn.usd_path == f"{asset_server}/franka_panda.usda"
     assert isinstance(spawn.variants, dict)
@@ -61,13 +63,6 @@ def test_nucleus_robot_selects_the_backends_variant(
     assert robot.actuators["panda_arm"].damping == ours.damping
     assert robot.arm_joints == FRANKA_PANDA_PRIMITIVE_CFG.arm_joints
     assert robot.tcp_offset == FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset
-
-
-def test_nucleus_robot_leaves_isaac_labs_config_alone(monkeypatch: pytest.MonkeyPatch, asset_server: str):
-    use_asset(monkeypatch, f"{asset_server}/franka_panda.usda")
-    before = str(FRANKA_PANDA_CFG)
-    franka_nucleus_cfg("newton_mjwarp")
-    assert str(FRANKA_PANDA_CFG) == before
 
 
 def test_nucleus_robot_may_be_a_local_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -81,6 +76,6 @@ def test_an_unreachable_robot_is_refused_in_seconds(monkeypatch: pytest.MonkeyPa
     path = f"{asset_server}/other.usda" if path == "missing" else path
     use_asset(monkeypatch, path)
     start = time.monotonic()
-    with pytest.raises(ConfigError, match="robot=franka, which needs no download"):
+    with pytest.raises(ConfigError, match="robot=franka"):
         franka_nucleus_cfg("ovphysx")
     assert time.monotonic() - start < 10.0

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.franka import FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET
 from tools.assets.author_franka import FRANKA
@@ -50,8 +51,6 @@ def test_poses_are_rigid_and_lie_within_reach(joint_pos):
 
 @given(st.floats(-np.pi, np.pi), st.floats(-np.pi, np.pi), st.floats(-np.pi, np.pi))
 def test_rotation_matches_scipys_fixed_axes(roll, pitch, yaw):
-    from scipy.spatial.transform import Rotation
-
     wanted = Rotation.from_euler("xyz", [roll, pitch, yaw]).as_matrix()
     np.testing.assert_allclose(rotation((roll, pitch, yaw)), wanted, atol=1e-9)
 

@@ -25,17 +25,17 @@ def test_the_last_line_is_the_result(tmp_path: Path):
 
 
 def test_the_end_of_what_a_failure_printed_is_kept(tmp_path: Path):
-    outcome = gpu.run(_command("print('before'); raise SystemExit('no such card')"), tmp_path)
-    assert outcome.state == "failed, exit code 1"
-    assert outcome.output == "before\nno such card"
+    outcome = gpu.run(_command("print('before'); raise SystemExit('nothing')"), tmp_path)
+    assert outcome.state.startswith("failed")
+    assert outcome.output.splitlines() == ["before", "nothing"]
 
 
 def test_what_takes_too_long_is_ended_and_said_and_may_end_its_children(tmp_path: Path):
     tidy = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit('tidied up'))"
     slow = f"{tidy}; print('began'); time.sleep(60)"
     outcome = gpu.run(_command(slow, seconds=5.0), tmp_path)
-    assert outcome.state == "not done after 5 s"
-    assert outcome.output == "began\ntidied up"
+    assert outcome.state.startswith("not done")
+    assert outcome.output.splitlines() == ["began", "tidied up"]
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path):
@@ -52,11 +52,10 @@ def test_the_report_is_written_after_each_part(tmp_path: Path, monkeypatch: pyte
 
     assert gpu.main(["--device", "cpu", "--out", str(tmp_path)]) == 1
 
-    text = (tmp_path / "gpu-cpu.md").read_text(encoding="utf-8")
-    assert "| ms | 1,234 |" in text
-    assert "failed, exit code 3" in text
+    assert "1,234" in (tmp_path / "gpu-cpu.md").read_text(encoding="utf-8")
     record = json.loads((tmp_path / "gpu-cpu.json").read_text(encoding="utf-8"))
     assert record["parts"]["good"][0]["result"] == {"ms": 1234.5}
+    assert record["parts"]["bad"][0]["state"].startswith("failed")
 
 
 def test_what_there_is_no_time_for_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -69,11 +68,11 @@ def test_what_there_is_no_time_for_is_named(tmp_path: Path, monkeypatch: pytest.
     gpu.main(["--device", "cpu", "--out", str(tmp_path), "--minutes", "0.5"])
     assert time.monotonic() - start < 30
 
-    text = (tmp_path / "gpu-cpu.md").read_text(encoding="utf-8")
-    assert "not done after 3 s" in text
-    assert re.search(r"Left out.*\n\n- rates: try\n\n", text)
-    states = [one["state"] for one in json.loads((tmp_path / "gpu-cpu.json").read_text())["parts"]["learning"]]
-    assert states == ["passed"]
+    assert re.search(r"^- rates: try$", (tmp_path / "gpu-cpu.md").read_text(encoding="utf-8"), re.MULTILINE)
+    done = json.loads((tmp_path / "gpu-cpu.json").read_text())["parts"]
+    assert [one["state"] for one in done["learning"]] == ["passed"]
+    assert done["rates"][0]["state"].startswith("not done")
+    assert done["rates"][1]["state"] == gpu.LEFT_OUT
 
 
 def _script(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, code: str) -> gpu.Command:
@@ -108,7 +107,8 @@ def test_a_training_that_fails_early_is_not_given_the_result_of_the_one_before(
     (tmp_path / "logs" / "rsl_rl" / "reach" / "before").mkdir(parents=True)
     (tmp_path / "logs" / "rsl_rl" / "reach" / "before" / "run.json").touch()
     outcome = gpu.run(_script(monkeypatch, tmp_path, "train.py", "raise SystemExit('no lift')"), tmp_path)
-    assert (outcome.result, outcome.output) == ({}, "no lift")
+    assert outcome.result == {}
+    assert outcome.output == "no lift"
 
 
 SCALE = """
@@ -152,12 +152,10 @@ def test_a_recording_tells_how_the_expert_did(tmp_path: Path, monkeypatch: pytes
     assert outcome.result == {"episodes": 4, "successes": 3}
 
 
-def test_every_part_has_a_share_of_the_time(tmp_path: Path):
-    assert list(gpu.SHARES) == list(gpu.parts("cuda:0", False, tmp_path))
-
-
-def test_every_part_runs_a_program_that_is_there(tmp_path: Path):
-    for commands in gpu.parts("cuda:0", False, tmp_path).values():
+def test_every_part_has_a_share_of_the_time_and_runs_programs_that_are_there(tmp_path: Path):
+    parts = gpu.parts("cuda:0", False, tmp_path)
+    assert list(gpu.SHARES) == list(parts)
+    for commands in parts.values():
         for command in commands:
             program = command.argv[0]
             assert program == "-m" or Path(program).is_file()

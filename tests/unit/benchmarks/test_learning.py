@@ -82,10 +82,10 @@ def test_the_report_leaves_evaluations_out_of_the_time(tmp_path, capsys):
     assert (row["training_s"], row["training_s_to_good"], row["steps_to_good"]) == ("80", "70", "2000")
     assert (row["success"], row["parameters"], row["peak_mib"], row["env_steps_per_s"]) == ("0.97", "7", "2048", "100")
     assert (out / "learning.png").is_file()
-    text = capsys.readouterr().out
-    assert "1 of 2 cells are done" in text
-    start = "| `lift` | points | expert | 97.0 % [0.0, 100.0] | 97.0 % | 2.00 s | 8,000 | 80 s |"
-    assert f"{start} 100 | 70 s | 2.0 GiB | 7 |" in text
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("| `lift`"))
+    assert [cell.split(" ")[0] for cell in line.strip("| ").split(" | ")] == [
+        *("`lift`", "points", "expert", "97.0", "97.0", "2.00", "8,000", "80", "100", "70", "2.0", "7")
+    ]
 
 
 @pytest.mark.usefixtures("calls")
@@ -116,7 +116,8 @@ def test_a_seed_that_never_came_to_it_counts_as_the_slowest(tmp_path, never, med
     trained(tmp_path, tmp_path)
     (row,) = learning.read_rows(tmp_path / learning.TABLE)
     failed = row | {"training_s_to_good": ""}
-    assert f"| 80 s | 100 | {median} | 2.0 GiB |" in learning.table([failed] * never + [row] * (3 - never))
+    table = learning.table([failed] * never + [row] * (3 - never))
+    assert table.splitlines()[-1].split(" | ")[9] == median
 
 
 def test_what_the_csv_knows_is_not_run_again_though_its_runs_are_gone(calls, tmp_path, monkeypatch):

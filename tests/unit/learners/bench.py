@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One learning library with a fake environment, as the tests of all libraries use it."""
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
 from isaaclab_pc.learners.skrl import cfg as skrl_cfg
-from tests.unit.learners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
+from tests.unit.learners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv
 
 NUM_ENVS = 4
 SETTINGS = replace(
@@ -38,12 +41,6 @@ CONFIGS: dict[str, Callable] = {
     "skrl": skrl_cfg.make_cfg,
     "sb3": sb3_cfg.make_cfg,
 }
-ENVS: dict[str, Callable] = {
-    "rsl_rl": lambda env: env,
-    "rl_games": FakeRlGamesEnv,
-    "skrl": FakeGymEnv,
-    "sb3": FakeGymEnv,
-}
 PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
 
 
@@ -59,7 +56,21 @@ def make_runner(name: str, cfg: Any, env: Any, folder: Path, **options: Any) -> 
     torch.manual_seed(3)
     # Stable-Baselines3 shuffles minibatches with it; one order in eight leaves the tiny depth network dead.
     np.random.seed(3)
-    return adapter.make(ENVS[name](env) if type(env) is FakeEnv else env, cfg, folder, "cpu")
+    # RSL-RL's wrapper has nothing to do for an environment that is in its own form.
+    gym_env = FakeGymEnv(env) if type(env) is FakeEnv and name != "rsl_rl" else env
+    with wrapping_fakes():
+        return adapter.make(gym_env, cfg, folder, "cpu")
+
+
+@contextmanager
+def wrapping_fakes() -> Iterator[None]:
+    """Let Isaac Lab's wrappers take environments that are not its own."""
+    with ExitStack() as stack:
+        for module in ("rl_games.rl_games", "rsl_rl.vecenv_wrapper"):
+            # RL-Games' wrapper can be imported only once our adapter was.
+            if f"isaaclab_rl.{module}" in sys.modules:
+                stack.enter_context(mock.patch(f"isaaclab_rl.{module}.check_env_type"))
+        yield
 
 
 def train(runner: Runner, until: int) -> list[dict[str, float]]:

@@ -7,7 +7,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from rl_games.common.ivecenv import IVecEnv
 from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
@@ -18,6 +17,8 @@ EPISODE = 6
 
 class FakeEnv(VecEnv):
     """Observations of the real environments, dynamics from a counter."""
+
+    cfg: Any
 
     def __init__(
         self, num_envs: int = 4, obs: str = "points", num_points: int = NUM_POINTS, history_length: int = 1
@@ -32,6 +33,8 @@ class FakeEnv(VecEnv):
         self.num_points = num_points
         self.steps_taken = 0
         self.extras: dict[str, Any] = {}
+        self.fails = torch.zeros(num_envs, dtype=torch.bool)
+        """Environments that fail at the end of an episode; the others run out of time."""
         self.reset()
         self.single_observation_space = gymnasium.spaces.Dict(
             {
@@ -82,32 +85,10 @@ class FakeEnv(VecEnv):
         self.episode_length_buf[dones] = 0
         self.reset_buf = dones
         rate = torch.tensor(float("nan")) if not dones.any() else torch.tensor(0.5)
-        extras = {"time_outs": dones.clone(), "log": {"Metrics/success_rate": rate, "Guard/state": 2.0}}
+        extras: dict[str, Any] = {"log": {"Metrics/success_rate": rate, "Guard/state": 2.0}}
+        if not self.cfg.is_finite_horizon:
+            extras["time_outs"] = dones & ~self.fails
         return self.get_observations(), reward, dones.long(), extras
-
-
-class FakeRlGamesEnv(IVecEnv):
-    """The fake environment behind RL-Games' interface, as Isaac Lab's wrapper presents the real ones."""
-
-    def __init__(self, env: FakeEnv) -> None:
-        self.unwrapped = env
-        self.num_envs = env.num_envs
-
-    def get_env_info(self) -> dict[str, Any]:
-        spaces: dict[str, gymnasium.Space] = {
-            name: gymnasium.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]))
-            for name, value in self.unwrapped.observe().items()
-        }
-        action_space = gymnasium.spaces.Box(-np.inf, np.inf, (ACTIONS,))
-        return {"observation_space": gymnasium.spaces.Dict(spaces), "action_space": action_space, "state_space": None}
-
-    def reset(self) -> dict[str, Any]:
-        self.unwrapped.reset()
-        return {"obs": self.unwrapped.observe()}
-
-    def step(self, actions: torch.Tensor) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor, dict[str, Any]]:
-        _, reward, dones, extras = self.unwrapped.step(actions)
-        return {"obs": self.unwrapped.observe()}, reward, dones.bool(), {**extras, "episode": extras["log"]}
 
 
 class FakeGymEnv:
@@ -124,6 +105,10 @@ class FakeGymEnv:
         return getattr(self.fake, name)
 
     @property
+    def obs_buf(self) -> dict[str, torch.Tensor]:
+        return self.fake.observe()
+
+    @property
     def episode_length_buf(self) -> torch.Tensor:
         return self.fake.episode_length_buf
 
@@ -138,4 +123,4 @@ class FakeGymEnv:
     def step(self, actions: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor, Any, Any]:
         _, reward, dones, extras = self.fake.step(actions)
         ended = dones.bool()
-        return self.fake.observe(), reward, torch.zeros_like(ended), ended, extras
+        return self.fake.observe(), reward, ended & self.fake.fails, ended & ~self.fake.fails, extras

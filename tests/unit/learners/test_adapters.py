@@ -24,13 +24,8 @@ WRITTEN: dict[str, dict[str, Any]] = {
         **{"num_steps_per_env": 8, "algorithm.num_mini_batches": 2, "obs_groups.actor": ["policy"]},
     },
     "rl_games": {
-        **{
-            "params.seed": 5,
-            "params.config.device": "cpu",
-            "params.config.name": "fake",
-            "params.config.max_epochs": 2,
-        },
-        **{"params.config.horizon_length": 8, "params.config.minibatch_size": 16},
+        **{"params.seed": 5, "params.config.device": "cpu", "params.config.name": "fake"},
+        **{"params.config.max_epochs": 2, "params.config.horizon_length": 8, "params.config.minibatch_size": 16},
         **{"params.network.actor": ["policy"], "params.env.obs_groups.obs": ["policy", "critic"]},
     },
     "skrl": {
@@ -83,26 +78,25 @@ def test_the_list_of_libraries_loads_none_of_them_and_no_torch() -> None:
 
 @pytest.mark.parametrize("check", [load_adapter, require_library])
 def test_unknown_runner_names_the_near_one(check: Callable) -> None:
-    with pytest.raises(ConfigError, match=r"'rslrl'.*did you mean rsl_rl"):
+    with pytest.raises(ConfigError, match=r"rslrl.*\brsl_rl\b"):
         check("rslrl")
 
 
-@pytest.mark.parametrize(("installed", "alternative"), [(["rsl_rl"], r", or use runner=rsl_rl\."), ([], r"\.")])
-def test_a_missing_library_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, installed: list[str], alternative: str
-) -> None:
+@pytest.mark.parametrize("installed", [["rsl_rl"], []])
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch, installed: list[str]) -> None:
     monkeypatch.setattr(learners, "is_installed", lambda module: module in installed)
     for module in installed:
         require_library(module)
-    with pytest.raises(ConfigError, match=r'runner=rl_games .*: pip install "isaaclab_pc\[rl_games\]"' + alternative):
+    with pytest.raises(ConfigError, match=r"isaaclab_pc\[rl_games\]") as refused:
         load_adapter("rl_games")
+    assert ("runner=rsl_rl" in str(refused.value)) == bool(installed)
 
 
 def test_a_library_of_another_version_says_which_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Isaac Lab's repository brings an RL-Games of its own, of another version."""
     version = packages.metadata.version
     monkeypatch.setattr(packages.metadata, "version", lambda name: "1.6.1" if name == "rl-games" else version(name))
-    with pytest.raises(ConfigError, match=r"rl-games 1\.6\.1 is installed, .*1\.6\.5.* is needed: pip install"):
+    with pytest.raises(ConfigError, match=r"1\.6\.1.*1\.6\.5.*isaaclab_pc\[rl_games\]"):
         require_library("rl_games")
     require_library("skrl")
 
@@ -135,7 +129,6 @@ AGENT = replace(
     actor_hidden=(32,),
     critic_hidden=(48, 24),
 )
-ADAPTIVE = replace(AGENT, schedule="adaptive")
 ENCODER = AGENT.encoder.to_dict()
 
 
@@ -191,10 +184,11 @@ def test_every_library_gets_every_value(name: str) -> None:
 
 
 def test_the_adaptive_schedule_reaches_the_libraries_without_one() -> None:
-    agent = CONFIGS["skrl"](ADAPTIVE, "name")["agent"]
+    adaptive = replace(AGENT, schedule="adaptive")
+    agent = CONFIGS["skrl"](adaptive, "name")["agent"]
     assert agent["learning_rate_scheduler"] == "KLAdaptiveLR"
     assert agent["learning_rate_scheduler_kwargs"]["kl_threshold"] == 0.02
-    assert CONFIGS["sb3"](ADAPTIVE, "name")["desired_kl"] == 0.02
+    assert CONFIGS["sb3"](adaptive, "name")["desired_kl"] == 0.02
 
 
 def test_isaac_labs_own_command_gets_minibatches_of_every_size() -> None:
@@ -213,5 +207,5 @@ def test_a_student_has_no_field_that_imitation_has_no_use_for() -> None:
     assert cfg.algorithm == distill.DEFAULT.algorithm
     assert cfg.algorithm is not distill.DEFAULT.algorithm
     for override in ("agent.student.aux_coef=0.1", "agent.student.rnn_type=gru"):
-        with pytest.raises(ConfigError, match=r"agent\.student has no field"):
+        with pytest.raises(ConfigError, match=r"agent\.student"):
             check_overrides({"agent": cfg}, [override])

@@ -10,18 +10,25 @@ from isaaclab_pc.learners.common.batch import HORIZON, SAMPLES_SLACK, BatchPlan,
 
 
 @pytest.mark.parametrize(
-    ("num_envs", "plan"),
+    ("num_envs", "samples", "minibatch", "plan"),
     [
-        (32, BatchPlan(horizon=64, num_minibatches=4, minibatch_size=512)),
-        (64, BatchPlan(horizon=32, num_minibatches=4, minibatch_size=512)),
-        (256, BatchPlan(horizon=8, num_minibatches=4, minibatch_size=512)),
-        (4096, BatchPlan(horizon=8, num_minibatches=64, minibatch_size=512)),
-        (4, BatchPlan(horizon=128, num_minibatches=1, minibatch_size=512)),
-        (1, BatchPlan(horizon=128, num_minibatches=1, minibatch_size=128)),
+        (32, 2048, 512, BatchPlan(horizon=64, num_minibatches=4, minibatch_size=512)),
+        (64, 2048, 512, BatchPlan(horizon=32, num_minibatches=4, minibatch_size=512)),
+        (256, 2048, 512, BatchPlan(horizon=8, num_minibatches=4, minibatch_size=512)),
+        (4096, 2048, 512, BatchPlan(horizon=8, num_minibatches=64, minibatch_size=512)),
+        (4, 2048, 512, BatchPlan(horizon=128, num_minibatches=1, minibatch_size=512)),
+        (1, 2048, 512, BatchPlan(horizon=128, num_minibatches=1, minibatch_size=128)),
+        (2, 256, 16, BatchPlan(horizon=128, num_minibatches=16, minibatch_size=16)),
+        # 66 x 31 = 2046 is closest to 2048, but its divisors near 512 are 341 and 682.
+        (31, 2048, 512, BatchPlan(horizon=68, num_minibatches=4, minibatch_size=527)),
+        # No horizon of a prime number of environments has a sensible minibatch: the closest one is taken.
+        (1009, 8192, 300, BatchPlan(horizon=8, num_minibatches=8, minibatch_size=1009)),
     ],
 )
-def test_horizon_follows_the_number_of_environments(num_envs: int, plan: BatchPlan) -> None:
-    assert plan_batch(num_envs, samples_per_update=2048, minibatch_size=512) == plan
+def test_horizon_follows_the_number_of_environments(
+    num_envs: int, samples: int, minibatch: int, plan: BatchPlan
+) -> None:
+    assert plan_batch(num_envs, samples, minibatch) == plan
 
 
 @pytest.mark.parametrize("size", ["default", "large"])
@@ -46,41 +53,20 @@ def test_the_agents_of_a_gpu_learn_from_so_many_environments_at_most() -> None:
     assert [most_envs(agent.samples_per_update) for agent in sizes(DEFAULT).values()] == [512, 4096]
 
 
-def test_awkward_number_of_environments_moves_the_horizon_a_little_for_a_sensible_minibatch() -> None:
-    # 66 x 31 = 2046 is closest to 2048, but its divisors near 512 are 341 and 682.
-    assert plan_batch(31, 2048, 512) == BatchPlan(horizon=68, num_minibatches=4, minibatch_size=527)
-
-
-def test_prime_number_of_environments_gets_the_closest_horizon_when_no_minibatch_is_sensible() -> None:
-    assert plan_batch(1009, 8192, 300) == BatchPlan(horizon=8, num_minibatches=8, minibatch_size=1009)
-
-
-@given(
-    num_envs=st.integers(1, 20_000),
-    samples=st.integers(1, 200_000),
-    minibatch=st.integers(1, 50_000),
-)
+@pytest.mark.parametrize("whole_envs", [False, True])
+@given(num_envs=st.integers(1, 20_000), samples=st.integers(1, 200_000), minibatch=st.integers(1, 50_000))
 def test_minibatches_divide_exactly_and_samples_are_as_close_as_the_bounds_allow(
-    num_envs: int, samples: int, minibatch: int
+    whole_envs: bool, num_envs: int, samples: int, minibatch: int
 ) -> None:
-    plan = plan_batch(num_envs, samples, minibatch)
+    plan = plan_batch(num_envs, samples, minibatch, whole_envs=whole_envs)
     assert plan.num_minibatches * plan.minibatch_size == plan.horizon * num_envs == plan.samples_per_update
+    assert not whole_envs or num_envs % plan.num_minibatches == 0
     assert HORIZON[0] <= plan.horizon <= HORIZON[1]
     closest = min(abs(num_envs * steps - samples) for steps in range(HORIZON[0], HORIZON[1] + 1))
     assert abs(plan.samples_per_update - samples) <= max(closest, SAMPLES_SLACK * samples)
 
 
-@given(num_envs=st.integers(1, 5_000), samples=st.integers(1, 200_000), minibatch=st.integers(1, 50_000))
-def test_minibatches_of_whole_environments_divide_these(num_envs: int, samples: int, minibatch: int) -> None:
-    plan = plan_batch(num_envs, samples, minibatch, whole_envs=True)
-    assert num_envs % plan.num_minibatches == 0
-    assert plan.num_minibatches * plan.minibatch_size == plan.horizon * num_envs
-    closest = min(abs(num_envs * steps - samples) for steps in range(HORIZON[0], HORIZON[1] + 1))
-    assert abs(plan.samples_per_update - samples) <= max(closest, SAMPLES_SLACK * samples)
-
-
 def test_few_environments_make_few_minibatches_of_whole_ones() -> None:
-    assert plan_batch(2, 256, 16) == BatchPlan(horizon=128, num_minibatches=16, minibatch_size=16)
     assert plan_batch(2, 256, 16, whole_envs=True) == BatchPlan(horizon=128, num_minibatches=2, minibatch_size=128)
 
 

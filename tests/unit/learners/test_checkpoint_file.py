@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ import torch
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.checkpoint_file import (
+    NonFiniteError,
     check_header,
     check_intact,
     load_checkpoint,
-    plain,
     read_header,
     rng_state,
     save_checkpoint,
@@ -36,14 +37,24 @@ class Bomb:
         return (os.mkdir, (str(self.target),))
 
 
+def write(path: Path, state: dict[str, Any], header: str | None = '{"format": 1}') -> None:
+    """Write a checkpoint as a stranger would, with any state and header."""
+    with path.open("wb") as file:
+        torch.save(state, file)
+    if header is not None:
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("archive/header.json", header)
+
+
 def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "new" / "model.pt"
-    state = {"weights": torch.arange(3.0), "list": [1, 2.5, "x", None], "nested": {"step": np.float64(0.5)}}
+    nested = {"step": np.float64(0.5), "betas": (np.float32(0.5), 1)}
+    state = {"weights": torch.arange(3.0), "list": [1, 2.5, "x", None], "nested": nested}
     save_checkpoint(path, state, {"task": "reach", "iteration": 3})
     loaded, header = load_checkpoint(path, "cpu")
     torch.testing.assert_close(loaded["weights"], state["weights"])
     assert loaded["list"] == [1, 2.5, "x", None]
-    assert loaded["nested"] == {"step": 0.5}
+    assert loaded["nested"] == {"step": 0.5, "betas": (0.5, 1)}
     assert type(loaded["nested"]["step"]) is float
     assert (header["task"], header["iteration"], header["format"]) == ("reach", 3, 1)
     assert [entry.name for entry in path.parent.iterdir()] == ["model.pt"]
@@ -63,64 +74,46 @@ def test_header_is_read_without_torch(tmp_path: Path) -> None:
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     save_checkpoint(path, {"step": 1}, {})
-    with pytest.raises(TypeError, match=r"state\.bad\[0\] is a Path|state\.bad\[0\] is a PosixPath"):
+    with pytest.raises(TypeError, match=r"state\.bad\[0\]"):
         save_checkpoint(path, {"bad": [tmp_path]}, {})
     with pytest.raises(TypeError):
         save_checkpoint(path, {"step": 2}, {"not json": object()})
+    with pytest.raises(NonFiniteError, match=r"model\.pt"):
+        save_checkpoint(path, {"networks": [{"weights": torch.tensor([1.0, float("nan")])}]}, {})
     assert load_checkpoint(path, "cpu")[0] == {"step": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.pt"]
 
 
 def test_a_file_from_a_stranger_runs_no_code(tmp_path: Path) -> None:
     target = tmp_path / "harm"
-    plain_pickle = tmp_path / "pickle.pt"
-    plain_pickle.write_bytes(pickle.dumps(Bomb(target)))
-    stranger = tmp_path / "stranger.pt"
-    with stranger.open("wb") as file:
-        torch.save({"weights": Bomb(target)}, file)
-    with pytest.raises(ConfigError, match="not a checkpoint"):
-        load_checkpoint(stranger, "cpu")
-    with zipfile.ZipFile(stranger, "a") as archive:
-        archive.writestr("archive/header.json", '{"format": 1}')
-    with pytest.raises(ConfigError, match="cannot be read safely"):
-        load_checkpoint(stranger, "cpu")
-    with pytest.raises(ConfigError, match="not a checkpoint"):
-        load_checkpoint(plain_pickle, "cpu")
+    (tmp_path / "pickle.pt").write_bytes(pickle.dumps(Bomb(target)))
+    write(tmp_path / "without_header.pt", {"weights": Bomb(target)}, header=None)
+    write(tmp_path / "with_header.pt", {"weights": Bomb(target)})
+    for name in ("pickle.pt", "without_header.pt", "with_header.pt"):
+        with pytest.raises(ConfigError, match=name):
+            load_checkpoint(tmp_path / name, "cpu")
     assert not target.exists()
 
 
 @pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ("{", "not a checkpoint"),
-        ("[]", "not a checkpoint"),
-        ('{"format": 99}', "format 99"),
-        ("[" * 100_000, "not a checkpoint"),
-        (" " * (1 << 21), "its header is too large"),
-    ],
+    "header",
+    ["{", "[]", '{"format": 99}', "[" * 100_000, " " * (1 << 20) + '{"format": 1}'],
     ids=["cut", "list", "format", "nested", "large"],
 )
-def test_strange_headers_are_refused(tmp_path: Path, header: str, message: str) -> None:
+def test_strange_headers_are_refused(tmp_path: Path, header: str) -> None:
     path = tmp_path / "model.pt"
-    with path.open("wb") as file:
-        torch.save({}, file)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("archive/header.json", header)
-    with pytest.raises(ConfigError, match=message):
+    write(path, {}, header)
+    with pytest.raises(ConfigError, match=r"model\.pt"):
         read_header(path)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.pt does not exist"):
-        read_header(tmp_path / "nowhere.pt")
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_truncated_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     save_checkpoint(path, {"weights": torch.zeros(1000)}, {})
     path.write_bytes(path.read_bytes()[:1500])
-    with pytest.raises(ConfigError, match="not a checkpoint"):
-        load_checkpoint(path, "cpu")
+    for name in ("model", "nowhere"):
+        with pytest.raises(ConfigError, match=rf"{name}\.pt"):
+            load_checkpoint(tmp_path / f"{name}.pt", "cpu")
 
 
 def test_a_flipped_bit_is_found_by_its_checksum(tmp_path: Path) -> None:
@@ -130,7 +123,7 @@ def test_a_flipped_bit_is_found_by_its_checksum(tmp_path: Path) -> None:
     value = torch.tensor([1.5]).numpy().tobytes()
     other = torch.tensor([1.75]).numpy().tobytes()
     path.write_bytes(path.read_bytes().replace(value, other, 1))
-    with pytest.raises(ConfigError, match=r"is damaged \(archive/data/0 differs from its checksum"):
+    with pytest.raises(ConfigError, match=r"archive/data/0.*checksum"):
         load_checkpoint(path, "cpu")
 
 
@@ -140,7 +133,7 @@ def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path, meth
     save_checkpoint(path, {}, {})
     with zipfile.ZipFile(path, "a", method) as archive:
         archive.writestr("archive/data/0", bytes(1 << 24))
-    with pytest.raises(ConfigError, match=r"is damaged \(it is compressed"):
+    with pytest.raises(ConfigError, match="compressed"):
         load_checkpoint(path, "cpu")
 
 
@@ -152,23 +145,17 @@ def test_an_unknown_method_of_compression_is_refused(tmp_path: Path) -> None:
         at = content.rindex(signature) + offset
         content[at : at + 2] = (77).to_bytes(2, "little")
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match="not a checkpoint"):
+    with pytest.raises(ConfigError, match=r"model\.pt"):
         read_header(path)
 
 
-def test_values_that_are_not_finite_are_not_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "model.pt"
-    with path.open("wb") as file:
-        torch.save({"weights": torch.tensor([1.0, float("nan")])}, file)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("archive/header.json", '{"format": 1}')
-    with pytest.raises(ConfigError, match="values that are not finite: nothing was loaded"):
-        load_checkpoint(path, "cpu")
+def test_a_state_that_is_not_finite_or_lacks_what_is_asked_for_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "model.pt", {"weights": torch.tensor([1.0, float("nan")])})
+    with pytest.raises(ConfigError, match="finite"):
+        load_checkpoint(tmp_path / "model.pt", "cpu")
 
-
-def test_a_state_without_what_is_asked_for_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "model.pt", {"algorithm": {}}, {})
-    with pytest.raises(ConfigError, match=r"lacks iteration, rng"):
+    with pytest.raises(ConfigError, match="iteration, rng"):
         load_checkpoint(tmp_path / "model.pt", "cpu", ("algorithm", "rng", "iteration"))
 
 
@@ -176,10 +163,6 @@ def test_a_header_of_something_else_names_both(tmp_path: Path) -> None:
     check_header({"task": "reach", "extra": 1}, {"task": "reach", "unknown to old files": 2}, tmp_path)
     with pytest.raises(ConfigError, match=r"task=reach.*task=lift"):
         check_header({"task": "reach"}, {"task": "lift"}, tmp_path)
-
-
-def test_tuples_stay_tuples() -> None:
-    assert plain({"betas": (np.float32(0.5), 1)}) == {"betas": (0.5, 1)}
 
 
 def test_random_generators_go_on_where_they_were(tmp_path: Path) -> None:

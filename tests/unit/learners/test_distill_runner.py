@@ -143,19 +143,10 @@ def test_a_resumed_run_learns_again_once_its_replay_is_refilled(tmp_path: Path) 
     assert resumed.error() < first.error()
 
 
-def test_after_a_resume_the_teacher_has_as_many_turns_as_before(tmp_path: Path) -> None:
-    first = Bench(tmp_path / "a")
-    first.train(10)
-    first.runner.save(tmp_path / "10.pt", {"task": "fake"})
-    resumed = Bench(tmp_path / "b")
-    resumed.runner.load(tmp_path / "10.pt", {"task": "fake"})
-    resumed.train(11)
-    # Its share is 0.05 by then.
-    assert torch.stack(resumed.env.done_by[:4]).float().mean() < 0.3
-
-
 @pytest.mark.parametrize("interruptions", [(17,), (18,), (19,), (16, 17, 19)])
-def test_a_run_has_as_many_updates_however_late_it_is_interrupted(tmp_path: Path, interruptions: tuple[int]) -> None:
+def test_a_run_has_as_many_updates_and_teachers_turns_however_late_it_is_interrupted(
+    tmp_path: Path, interruptions: tuple[int]
+) -> None:
     bench = Bench(tmp_path / "a")
     calls = bench.train(interruptions[0])
     for start, end in pairwise([*interruptions, SETTINGS.max_iterations]):
@@ -163,6 +154,8 @@ def test_a_run_has_as_many_updates_however_late_it_is_interrupted(tmp_path: Path
         bench = Bench(tmp_path / str(start))
         bench.runner.load(tmp_path / f"{start}.pt", {"task": "fake"})
         calls += bench.train(end)
+        # The teacher's share is 0.05 by then.
+        assert torch.stack(bench.env.done_by[:4]).float().mean() < 0.3
     assert sum(metrics["Learner/updates"] for metrics in calls) == 10 * SETTINGS.max_iterations
 
 
@@ -177,14 +170,14 @@ def test_a_policy_needs_its_weights_alone(tmp_path: Path) -> None:
     played = Bench(tmp_path / "b")
     assert played.runner.load_policy(tmp_path / "policy.pt", {"task": "fake"})["iteration"] == 3
     assert played.error() == trained.error()
-    with pytest.raises(ConfigError, match="task=fake, this run has task=other"):
+    with pytest.raises(ConfigError, match=r"task=fake.*task=other"):
         played.runner.load_policy(tmp_path / "policy.pt", {"task": "other"})
 
 
 def test_a_checkpoint_of_ppo_is_refused(tmp_path: Path) -> None:
     cfg = rsl_rl_cfg.make_cfg(replace(ppo.REACH, actor_hidden=(32,)), "x")
     make_runner("rsl_rl", cfg, TaughtEnv(), tmp_path, plan=PLAN).save(tmp_path / "ppo.pt", {})
-    with pytest.raises(ConfigError, match=r"algorithm=ppo, this run has algorithm=distill|observations="):
+    with pytest.raises(ConfigError, match=r"algorithm=ppo.*algorithm=distill|observations="):
         Bench(tmp_path).runner.load(tmp_path / "ppo.pt")
 
 
@@ -212,7 +205,7 @@ def test_a_teacher_with_other_networks_is_refused(tmp_path: Path) -> None:
     state.runner.save(tmp_path / "state.pt", {})
     state.cfg.student.hidden_dims = [8]
     student = Bench(tmp_path / "points", teacher=TeacherPolicy(tmp_path / "state.pt", state.cfg))
-    with pytest.raises(ConfigError, match=r"state\.pt was trained with other networks: teacher\."):
+    with pytest.raises(ConfigError, match=r"state\.pt.* teacher\."):
         student.train(1)
 
 

@@ -61,7 +61,9 @@ def test_an_update_that_is_bad_on_one_rank_happens_on_none(results: list[dict[st
 
 
 @pytest.mark.parametrize("library", [*RUNNERS, "distill"])
-def test_both_ranks_have_the_same_weights_after_a_training(library: str, results: list[dict[str, Any]]) -> None:
+def test_both_ranks_have_the_same_weights_after_a_training_and_the_first_one_writes_a_log(
+    library: str, folder: Path, results: list[dict[str, Any]]
+) -> None:
     first, second = (result[library] for result in results)
     assert first.keys() == second.keys()
     weights = {name for name, tensor in first.items() if tensor.is_floating_point() and tensor.numel() > 1}
@@ -69,9 +71,6 @@ def test_both_ranks_have_the_same_weights_after_a_training(library: str, results
     for name in weights:
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=0, msg=name)
 
-
-@pytest.mark.parametrize("library", [*RUNNERS, "distill"])
-def test_only_the_first_rank_writes_a_log(library: str, folder: Path, results: list[dict[str, Any]]) -> None:
     assert list((folder / f"{library}_0").glob("events.out.tfevents.*"))
     assert not list((folder / f"{library}_1").glob("events.out.tfevents.*"))
 

@@ -100,19 +100,6 @@ def test_a_first_update_that_is_skipped_leaves_the_policy_as_it_was_loaded(stude
     assert same(weights(runner, tmp_path, "actor"), state["algorithm"]["student_state_dict"])
 
 
-def test_a_resumed_run_goes_on_with_its_own_actor(student: Path, tmp_path: Path) -> None:
-    first = build(tmp_path / "a", finetune_cfg(), student)
-    train(first, CRITIC_ITERATIONS + 1)
-    before = weights(first, tmp_path / "a", "actor")
-    student.unlink()
-
-    resumed = build(tmp_path / "b", finetune_cfg(), student)
-    resumed.load(tmp_path / "a" / "now.pt")
-    assert same(weights(resumed, tmp_path / "b", "actor"), before)
-    train(resumed, CRITIC_ITERATIONS + 2)
-    assert not same(weights(resumed, tmp_path / "b", "actor"), before)
-
-
 def drift(folder: Path, student: Path, reference_coef: float) -> float:
     """Return how far a few updates of the actor lead its actions away from the student's."""
     cfg = finetune_cfg()
@@ -129,7 +116,9 @@ def test_the_first_policy_holds_the_actor_by_its_weight(student: Path, tmp_path:
     assert drift(tmp_path / "held", student, 100.0) < 0.5 * drift(tmp_path / "free", student, 0.0)
 
 
-def test_the_weight_of_the_first_policy_falls_and_is_kept_by_a_resume(student: Path, tmp_path: Path) -> None:
+def test_the_weight_of_the_first_policy_falls_and_a_resume_keeps_that_and_its_own_actor(
+    student: Path, tmp_path: Path
+) -> None:
     cfg = finetune_cfg()
     cfg.algorithm.reference_coef = 2.0
     cfg.algorithm.reference_iterations = 4
@@ -146,15 +135,17 @@ def test_the_weight_of_the_first_policy_falls_and_is_kept_by_a_resume(student: P
     first = weights(runner, tmp_path / "a", "reference")
     assert same(first, load_checkpoint(student, "cpu")[0]["algorithm"]["student_state_dict"])
 
+    before = weights(runner, tmp_path / "a", "actor")
+    student.unlink()
     resumed = build(tmp_path / "b", cfg, student)
     resumed.load(tmp_path / "a" / "now.pt")
+    assert same(weights(resumed, tmp_path / "b", "actor"), before)
     train(resumed, CRITIC_ITERATIONS + 6)
     assert same(weights(resumed, tmp_path / "b", "reference"), first)
+    assert not same(weights(resumed, tmp_path / "b", "actor"), before)
 
 
 def test_a_policy_with_another_network_is_refused_by_its_first_layer(student: Path, tmp_path: Path) -> None:
     runner = build(tmp_path, finetune_cfg(DistillSettings(hidden=(8,), encoder=STUDENT.encoder)), student)
-    with pytest.raises(
-        ConfigError, match=r"student\.pt was trained with other networks: actor\.mlp\.0\.bias has shape"
-    ):
+    with pytest.raises(ConfigError, match=r"student\.pt.* actor\.mlp\.0\.bias"):
         train(runner, 1)

@@ -79,8 +79,8 @@ def test_a_linear_schedule_of_sb3_falls_over_the_run_wherever_it_was_interrupted
 @pytest.mark.parametrize(
     ("name", "section", "change", "message"),
     [
-        ("skrl", "agent", {"class": "AMP"}, r"runner=skrl trains with PPO.*AMP: give runner=rsl_rl"),
-        ("sb3", None, {"normalize_input": True}, r"normalize_input.*set agent\.normalize_input=false, or give"),
+        ("skrl", "agent", {"class": "AMP"}, "AMP.*runner=rsl_rl"),
+        ("sb3", None, {"normalize_input": True}, r"agent\.normalize_input=false.*runner=rsl_rl"),
     ],
 )
 def test_agents_that_cannot_be_trained_are_refused(name: str, section: str | None, change: Any, message: str) -> None:
@@ -93,7 +93,7 @@ def test_agents_that_cannot_be_trained_are_refused(name: str, section: str | Non
 def test_only_known_components_may_be_named_where_skrl_evaluates_text(tmp_path: Path) -> None:
     cfg = cartpole("skrl")
     cfg["agent"]["learning_rate_scheduler"] = "exit()"
-    with pytest.raises(ConfigError, match=r"learning_rate_scheduler=exit\(\) is unknown: known: KLAdaptiveLR"):
+    with pytest.raises(ConfigError, match=r"learning_rate_scheduler=exit\(\).*KLAdaptiveLR"):
         build("skrl", tmp_path, cfg)
 
 
@@ -105,5 +105,5 @@ def test_updates_that_end_early_are_refused_in_several_processes(
     (cfg["agent"] if name == "skrl" else cfg)[field] = 0.01
     assert build(name, tmp_path / "one", cfg)
     monkeypatch.setattr(skrl_agent if name == "skrl" else sb3_agent, "world_size", lambda: 2)
-    with pytest.raises(ConfigError, match=rf"{field} .*: set gpus=1\."):
+    with pytest.raises(ConfigError, match=f"{field}.*gpus=1"):
         build(name, tmp_path / "two", cfg)

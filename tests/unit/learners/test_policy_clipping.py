@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.learners import Runner, load_adapter
+from isaaclab_pc.learners import Runner
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 from tests.unit.learners.bench import CONFIGS, NUM_ENVS, SETTINGS, check_exports, go_on, make_runner
 from tests.unit.learners.fake_env import FakeEnv, FakeGymEnv
@@ -15,31 +15,7 @@ from tests.unit.learners.fake_env import FakeEnv, FakeGymEnv
 LARGEST = {"action": 0.01, "observation": 0.15}
 
 
-class TakingEnv(FakeGymEnv):
-    """Remembers the actions that it was given, behind the interface that Isaac Lab's wrappers read."""
-
-    def __init__(self, env: FakeEnv) -> None:
-        super().__init__(env)
-        self.taken: list[torch.Tensor] = []
-
-    @property
-    def obs_buf(self) -> dict[str, torch.Tensor]:
-        return self.fake.observe()
-
-    def step(self, actions: torch.Tensor) -> Any:
-        self.taken.append(actions)
-        return super().step(actions)
-
-
-@pytest.fixture(autouse=True)
-def wrappers_take_the_fake_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    # RL-Games' wrapper can be imported only once our adapter was.
-    load_adapter("rl_games")
-    for module in ("rl_games.rl_games", "rsl_rl.vecenv_wrapper"):
-        monkeypatch.setattr(f"isaaclab_rl.{module}.check_env_type", lambda *args, **kwargs: None)
-
-
-def make(name: str, env: FakeEnv, folder: Path, obs: str = "points", recurrent: bool = False) -> tuple[Any, Runner]:
+def make(name: str, env: FakeEnv, folder: Path, obs: str = "points", recurrent: bool = False) -> Runner:
     cfg = CONFIGS[name](SETTINGS, "x")
     if name == "rsl_rl":
         cfg.clip_actions = LARGEST["action"]
@@ -47,20 +23,22 @@ def make(name: str, env: FakeEnv, folder: Path, obs: str = "points", recurrent: 
         cfg["params"]["env"] |= {"clip_actions": LARGEST["action"], "clip_observations": LARGEST["observation"]}
     network = vars(cfg.actor) if name == "rsl_rl" else cfg["params"]["network"]
     network.update(rnn_type="gru" if recurrent else None, rnn_hidden_dim=8)
-
-    gym_env = TakingEnv(env)
-    return gym_env, make_runner(name, cfg, gym_env, folder, obs=obs)
+    return make_runner(name, cfg, FakeGymEnv(env), folder, obs=obs)
 
 
 @pytest.mark.parametrize("recurrent", [False, True], ids=["", "recurrent"])
 @pytest.mark.parametrize("name", ["rsl_rl", "rl_games"])
 def test_actions_and_observations_are_clipped_as_in_training(name: str, recurrent: bool, tmp_path: Path) -> None:
-    env, runner = make(name, FakeEnv(NUM_ENVS), tmp_path, recurrent=recurrent)
+    env = FakeEnv(NUM_ENVS)
+    taken: list[torch.Tensor] = []
+    own_step = env.step
+    env.step = lambda actions: (taken.append(actions), own_step(actions))[1]  # type: ignore[method-assign]
+    runner = make(name, env, tmp_path, recurrent=recurrent)
     runner.train(1, go_on)
-    assert torch.stack(env.taken).abs().max() == pytest.approx(LARGEST["action"])
+    assert torch.stack(taken).abs().max() == pytest.approx(LARGEST["action"])
 
     env.reset()
-    obs = env.fake.observe()
+    obs = env.observe()
     seen = {key: value.clamp(-LARGEST["observation"], LARGEST["observation"]) for key, value in obs.items()}
     assert any((seen[key] != obs[key]).any() for key in ("policy", "points"))
     free: Any = runner.policy()
@@ -83,4 +61,4 @@ def test_actions_and_observations_are_clipped_as_in_training(name: str, recurren
 
 @pytest.mark.parametrize("name", ["rsl_rl", "rl_games"])
 def test_an_exported_policy_clips(name: str, tmp_path: Path) -> None:
-    check_exports(lambda env, folder: make(name, env, folder, "state")[1], tmp_path)
+    check_exports(lambda env, folder: make(name, env, folder, "state"), tmp_path)

@@ -104,7 +104,11 @@ def test_a_policy_acts_on_what_it_saw_and_forgets_it_with_the_episode(policy: Po
 
 def test_training_goes_on_from_a_checkpoint_and_after_an_evaluation(policy: Policy, tmp_path: Path) -> None:
     env, runner = make(policy, tmp_path / "a")
+    before = {name: value.clone() for name, value in runner.policy().state_dict().items() if "memory" in name}
     runner.train(2, go_on)
+    after = runner.policy().state_dict()
+    assert before
+    assert all(not torch.equal(after[name], value) for name, value in before.items()), "the memory is learned"
     runner.save(tmp_path / "2.pt", {})
     env.reset()
     acted = [runner.act(env.observe())]
@@ -120,12 +124,3 @@ def test_training_goes_on_from_a_checkpoint_and_after_an_evaluation(policy: Poli
         env.step(action)
     resumed.train(3, go_on)
     assert resumed.completed_iterations == 3
-
-
-def test_the_memory_is_learned(policy: Policy, tmp_path: Path) -> None:
-    _, runner = make(policy, tmp_path)
-    before = {name: value.clone() for name, value in runner.policy().state_dict().items() if "memory" in name}
-    runner.train(1, go_on)
-    after = runner.policy().state_dict()
-    assert before
-    assert all(not torch.equal(after[name], value) for name, value in before.items())

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint, save_checkpoint
 from tests.unit.learners.bench import NUM_ENVS, SETTINGS, Bench, flat
 from tests.unit.learners.fake_env import ACTIONS, NUM_POINTS
@@ -40,16 +41,11 @@ def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
         assert torch.equal(tensor, b[key]), key
     assert torch.equal(resumed.act(), unbroken.act())
 
-
-def test_a_policy_acts_from_its_weights_alone(name: str, tmp_path: Path) -> None:
-    trained = Bench(name, tmp_path / "a")
-    trained.train(2)
-    trained.runner.save(tmp_path / "2.pt", {})
-
-    played = Bench(name, tmp_path / "b")
-    played.env.count = trained.env.count
-    assert played.runner.load_policy(tmp_path / "2.pt")["iteration"] == 2
-    torch.testing.assert_close(played.act(), trained.act())
+    # A policy acts from its weights alone.
+    played = Bench(name, tmp_path / "c", aux_coef=0.5)
+    played.env.count = unbroken.env.count
+    assert played.runner.load_policy(tmp_path / "a.pt")["iteration"] == 4
+    torch.testing.assert_close(played.act(), unbroken.act())
     assert played.runner.completed_iterations == 0
 
 
@@ -68,21 +64,14 @@ def test_a_policy_acts_on_clouds_of_another_size_and_training_does_not_go_on_wit
             other.runner.load_policy(tmp_path / "a.pt")
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"obs": "depth"}, r"observations=.*points.*observations=.*depth"),
-        ({"expected": "lift"}, "task=reach.*task=lift"),
-    ],
-)
-def test_a_checkpoint_of_something_else_changes_nothing(
-    name: str, tmp_path: Path, other: dict[str, str], message: str
-) -> None:
+@pytest.mark.parametrize("other", ["observations", "task", "runner"])
+def test_a_checkpoint_of_something_else_changes_nothing(name: str, tmp_path: Path, other: str) -> None:
     Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {"task": "reach"})
-    bench = Bench(name, tmp_path / "b", other.get("obs", "points"))
+    library = next(each for each in RUNNERS if each != name) if other == "runner" else name
+    bench = Bench(library, tmp_path / "b", "depth" if other == "observations" else "points")
     before = bench.act()
-    with pytest.raises(ConfigError, match=message):
-        bench.runner.load(tmp_path / "a.pt", {"task": other.get("expected", "reach")})
+    with pytest.raises(ConfigError, match=f"{other}=.*{other}="):
+        bench.runner.load(tmp_path / "a.pt", {"task": "lift" if other == "task" else "reach"})
     assert torch.equal(bench.act(), before)
 
 
@@ -105,21 +94,15 @@ def test_a_checkpoint_with_values_of_other_types_is_refused(
     key = next(key for key in parent if key.startswith(path[-1]))
     parent[key] = value
     save_checkpoint(tmp_path / "b.pt", state, header)
-    with pytest.raises(ConfigError, match=r"b\.pt holds what cannot be restored"):
+    with pytest.raises(ConfigError, match=r"b\.pt"):
         Bench(name, tmp_path / "b").runner.load(tmp_path / "b.pt")
-
-
-def test_a_checkpoint_of_the_other_library_is_refused(tmp_path: Path) -> None:
-    Bench("rsl_rl", tmp_path / "a").runner.save(tmp_path / "a.pt", {})
-    with pytest.raises(ConfigError, match=r"runner=rsl_rl.*runner=rl_games"):
-        Bench("rl_games", tmp_path / "b").runner.load(tmp_path / "a.pt")
 
 
 def test_another_encoder_trains_and_refuses_the_weights_of_the_default_one(name: str, tmp_path: Path) -> None:
     Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
     bench = Bench(name, tmp_path / "b", encoder=replace(SETTINGS.encoder, point_encoder="dp3", chunk=4))
     before = bench.act()
-    with pytest.raises(ConfigError, match=r"other networks: \S+\.encoder\.encoders\.points\.\S+ has shape"):
+    with pytest.raises(ConfigError, match=r"\.encoder\.encoders\.points\."):
         bench.runner.load(tmp_path / "a.pt")
     assert torch.equal(bench.act(), before)
 

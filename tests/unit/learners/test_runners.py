@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every adapter trains and acts as documented, on a fake task."""
 
+import gc
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,19 +11,21 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from isaaclab_pc.agents import ppo
-from isaaclab_pc.learners import Decision
+from isaaclab_pc.agents.point_encoders import PointNet
+from isaaclab_pc.learners import Decision, Runner
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
-from tests.unit.learners.bench import CONFIGS, NUM_ENVS, PLAN, SETTINGS, Bench, go_on
+from tests.unit.learners.bench import CONFIGS, NUM_ENVS, PLAN, SETTINGS, Bench, go_on, make_runner
 from tests.unit.learners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv
 
 
-def test_iterations_are_counted_and_measured(name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_iterations_are_counted_measured_and_logged(name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     bench = Bench(name, tmp_path)
     calls = bench.train(3)
     assert capsys.readouterr().out == ""
@@ -41,8 +44,19 @@ def test_iterations_are_counted_and_measured(name: str, tmp_path: Path, capsys: 
     assert math.isclose(metrics["Perf/total_fps"], expected, rel_tol=0.2)
     assert metrics["Perf/env_fps"] > metrics["Perf/inference_fps"] > metrics["Perf/total_fps"]
     assert math.isfinite(metrics["loss/surrogate"])
-    assert any(tmp_path.glob("events.out.tfevents.*"))
+
     assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
+    log = EventAccumulator(str(tmp_path))
+    log.Reload()
+    assert set(log.Tags()["scalars"]) >= {
+        *("Train/mean_reward", "Train/mean_episode_length", "Policy/mean_std"),
+        *("Loss/learning_rate", "Loss/value", "Loss/surrogate", "Loss/entropy"),
+        *("Perf/collection_time", "Perf/learning_time"),
+        *("Metrics/success_rate", "Guard/state", "Learner/updates", "Learner/skipped_updates"),
+    }
+    for tag in ("Perf/env_fps", "Perf/inference_fps", "Perf/total_fps", "Memory/host_bytes"):
+        assert len(log.Scalars(tag)) == 3, tag
+    assert log.Scalars("Memory/host_bytes")[-1].value > 1 << 20
 
 
 @pytest.mark.parametrize("obs", ["points", "depth", "state"])
@@ -78,7 +92,45 @@ def stored(bench: Bench, group: str) -> torch.Tensor:
     }[bench.name]()
 
 
-def test_every_library_keeps_the_same_rollout(name: str, tmp_path: Path) -> None:
+def stored_numbers(name: str, runner: Runner) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the rewards and the values of the rollout, (T, N)."""
+    storage: Any = runner.holders()["rollout storage"]
+    if name == "rsl_rl":
+        storage = vars(storage)
+    elif name == "rl_games":
+        storage = storage[0]["tensor_dict"]
+    rewards, values = (storage[key].reshape(PLAN.horizon, NUM_ENVS) for key in ("rewards", "values"))
+    return rewards, values
+
+
+@pytest.mark.parametrize("is_finite_horizon", [False, True])
+def test_an_episode_that_ran_out_of_time_goes_on_with_the_value_of_its_last_observation(
+    name: str, tmp_path: Path, is_finite_horizon: bool
+) -> None:
+    env = FakeEnv(NUM_ENVS)
+    env.cfg.is_finite_horizon = is_finite_horizon
+    env.fails[0] = True
+    given: list[torch.Tensor] = []
+    late: list[torch.Tensor] = []
+    own_step = env.step
+
+    def step(actions: torch.Tensor) -> Any:
+        result = own_step(actions)
+        given.append(result[1].clone())
+        late.append(env.reset_buf & ~env.fails)
+        return result
+
+    env.step = step  # type: ignore[method-assign]
+    runner = make_runner(name, CONFIGS[name](SETTINGS, "x"), env, tmp_path)
+    runner.train(1, go_on)
+    ran_out = torch.stack(late)
+    assert 0 < ran_out.sum() < ran_out.numel()
+    rewards, values = stored_numbers(name, runner)
+    rest = 0.0 if is_finite_horizon else SETTINGS.gamma * values * ran_out
+    torch.testing.assert_close(rewards, torch.stack(given) + rest)
+
+
+def test_every_library_keeps_the_same_rollout_and_holds_little_else(name: str, tmp_path: Path) -> None:
     # The fake task goes its way whatever the actions are.
     env = FakeEnv(NUM_ENVS)
     expected = []
@@ -87,9 +139,46 @@ def test_every_library_keeps_the_same_rollout(name: str, tmp_path: Path) -> None
         env.step(torch.zeros(NUM_ENVS, ACTIONS))
 
     bench = Bench(name, tmp_path)
+    # Playing writes no files.
+    assert torch.equal(bench.act(), bench.act())
+    assert not list(tmp_path.iterdir())
+
     bench.train(1)
     for group in ("policy", "points"):
-        assert torch.equal(stored(bench, group), torch.stack([obs[group] for obs in expected]))
+        torch.testing.assert_close(stored(bench, group), torch.stack([obs[group] for obs in expected]), rtol=0, atol=0)
+    held = {kind: tensor_bytes(holder) for kind, holder in bench.runner.holders().items()}
+    assert set(held) == {"rollout storage", "network weights", "optimizer"}
+    # Clouds are of float16; vectors, actions and their distribution, and a few numbers of each sample are the rest.
+    sample_bytes = NUM_POINTS * 3 * 2 + 4 * (2 + 5 + 3 * ACTIONS + 6)
+    assert held["rollout storage"] <= PLAN.horizon * NUM_ENVS * sample_bytes
+    # Two moments of each weight; the statistics of normalizers are weights without moments.
+    assert 1.5 * held["network weights"] < held["optimizer"] < 2.1 * held["network weights"]
+
+
+@pytest.mark.parametrize("name", ["rsl_rl", "rl_games", "skrl"])
+def test_an_update_holds_the_rollout_and_one_minibatch(name: str, tmp_path: Path) -> None:
+    sample_bytes = NUM_POINTS * 3 * 2
+    held: list[int] = []
+
+    def held_clouds() -> int:
+        """Return the bytes of the clouds of at least a minibatch that are in memory."""
+        tensors = [value for value in gc.get_objects() if type(value) is torch.Tensor]
+        storages = [tensor.untyped_storage() for tensor in tensors if tensor.dtype is torch.float16]
+        sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+        return sum(size for size in sizes.values() if size >= PLAN.minibatch_size * sample_bytes)
+
+    def note(module: torch.nn.Module, inputs: Any) -> None:
+        if isinstance(module, PointNet) and torch.is_grad_enabled():
+            held.append(held_clouds() - of_other_tests)
+
+    gc.collect()
+    of_other_tests = held_clouds()
+    hook = register_module_forward_pre_hook(note)
+    try:
+        Bench(name, tmp_path).train(2)
+    finally:
+        hook.remove()
+    assert set(held) == {(PLAN.horizon * NUM_ENVS + PLAN.minibatch_size) * sample_bytes}
 
 
 def test_training_that_is_called_again_reads_the_observations_anew(name: str, tmp_path: Path) -> None:
@@ -105,29 +194,6 @@ def test_training_that_is_called_again_reads_the_observations_anew(name: str, tm
     bench.env.reset = reset
 
     torch.testing.assert_close(stored(bench, "policy")[0], seen)
-
-
-def test_a_rollout_keeps_clouds_as_float16_and_holds_little_else(name: str, tmp_path: Path) -> None:
-    bench = Bench(name, tmp_path)
-    bench.train(1)
-    clouds = stored(bench, "points")
-    samples = PLAN.horizon * NUM_ENVS
-    assert clouds.dtype == torch.float16
-    assert clouds.nbytes == samples * NUM_POINTS * 3 * 2
-    held = {kind: tensor_bytes(holder) for kind, holder in bench.runner.holders().items()}
-    # Vectors, actions and their distribution, and a few numbers of each sample.
-    assert held["rollout storage"] - clouds.nbytes <= samples * 4 * (2 + 5 + 3 * ACTIONS + 6)
-    # Two moments of each weight; the statistics of normalizers are weights without moments.
-    assert 1.5 * held["network weights"] < held["optimizer"] < 2.1 * held["network weights"]
-
-
-def test_playing_leaves_no_files_and_makes_no_memory(name: str, tmp_path: Path) -> None:
-    bench = Bench(name, tmp_path)
-    held = bench.runner.holders()
-    assert set(held) == {"rollout storage", "network weights", "optimizer"}
-    assert tensor_bytes(held["network weights"]) > 0
-    assert torch.equal(bench.act(), bench.act())
-    assert not list(tmp_path.iterdir())
 
 
 class Clipping(NamedTuple):

@@ -2,7 +2,6 @@
 """Where Stable-Baselines3 is made to mean what RSL-RL means by a hyperparameter, and to hold no more than it must."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import torch
 
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
-from tests.unit.learners.bench import NUM_ENVS, PLAN, go_on, make_runner
-from tests.unit.learners.fake_env import ACTIONS, FakeEnv, FakeGymEnv
+from tests.unit.learners.bench import NUM_ENVS, go_on, make_runner
+from tests.unit.learners.fake_env import ACTIONS, FakeEnv
 
 
 def build(folder: Path, env: FakeEnv | None = None, **agent: Any) -> Any:
@@ -43,34 +42,6 @@ def test_advantages_are_normalized_over_the_whole_rollout(tmp_path: Path) -> Non
     assert float(rollout["advantages"].std(correction=0)) == pytest.approx(1.0, rel=1e-4)
     raw = rollout["returns"] - rollout["values"]
     torch.testing.assert_close(rollout["advantages"], (raw - raw.mean()) / raw.std(correction=0))
-
-
-@pytest.mark.parametrize("is_finite_horizon", [False, True])
-def test_an_episode_that_ran_out_of_time_goes_on_with_the_value_of_its_last_observation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finite_horizon: bool
-) -> None:
-    env = FakeEnv(NUM_ENVS)
-    env.cfg = SimpleNamespace(is_finite_horizon=is_finite_horizon)
-    runner = build(tmp_path, env)
-    given: list[torch.Tensor] = []
-    late: list[torch.Tensor] = []
-    step = FakeGymEnv.step
-
-    def watched(self: FakeGymEnv, actions: torch.Tensor) -> Any:
-        obs, reward, _, truncated, extras = step(self, actions)
-        # Of those that end, the first one failed.
-        failed = truncated & (torch.arange(NUM_ENVS) == 0)
-        given.append(reward.clone())
-        late.append(truncated & ~failed)
-        return obs, reward, failed, truncated & ~failed, extras
-
-    monkeypatch.setattr(FakeGymEnv, "step", watched)
-    runner.train(1, go_on)
-    rollout: Any = runner.holders()["rollout storage"]
-    ran_out = torch.cat(late)
-    assert 0 < ran_out.sum() < PLAN.horizon * NUM_ENVS
-    rest = 0.0 if is_finite_horizon else ppo.REACH.gamma * rollout["values"][:, 0] * ran_out
-    torch.testing.assert_close(rollout["rewards"].flatten(), torch.cat(given) + rest)
 
 
 def test_the_learning_rate_follows_the_divergence_of_each_epoch(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from isaaclab_rl.rsl_rl import RslRlRndCfg
 from torch import nn
 
 from isaaclab_pc.agents.networks import StatePredictor
-from isaaclab_pc.learners import Decision, NonFiniteError
+from isaaclab_pc.learners import Decision
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from tests.unit.learners.bench import CONFIGS, Bench
 from tests.unit.learners.fake_env import FakeEnv
@@ -249,24 +249,6 @@ def test_a_bad_update_of_rsl_rls_curiosity_does_not_happen(tmp_path: Path, monke
     ((_, metrics),) = bench.train(3)
     assert metrics["Learner/skipped_updates"] == 0.0
     assert not torch.equal(curiosity.state_dict()["predictor.0.weight"], before["predictor.0.weight"])
-
-
-def test_a_checkpoint_never_holds_what_is_not_finite(name: str, tmp_path: Path) -> None:
-    bench = Bench(name, tmp_path / "a")
-    path = tmp_path / "model.pt"
-    bench.train(1)
-    bench.runner.save(path, {})
-    before = path.read_bytes()
-    weights: Any = bench.runner.holders()["network weights"]
-    network: nn.Module = weights if isinstance(weights, nn.Module) else weights[0]
-    with torch.no_grad():
-        next(parameter for parameter in network.parameters() if parameter.dim() == 2)[0, 0] = math.nan
-    with pytest.raises(NonFiniteError, match=r"not finite: .*model\.pt was not written"):
-        bench.runner.save(path, {})
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["model.pt"]
-    metrics = [m for _, m in bench.train(3)]
-    assert [m["Learner/skipped_updates"] for m in metrics] == [4.0, 4.0]
 
 
 def test_what_was_loaded_is_what_a_skipped_update_goes_back_to(

@@ -52,16 +52,16 @@ def test_the_backend_follows_selector_device_and_installation(
 
 
 @pytest.mark.parametrize(
-    ("backend", "command"),
+    ("backend", "needed"),
     [
-        ("physx", "pip install .* or install Isaac Lab together with Isaac Sim"),
-        ("isaacsim_physx", "install Isaac Lab together with Isaac Sim"),
-        ("ovphysx", "pip install"),
+        ("physx", r"isaaclab_pc\[ovphysx\].*docs/installation\.md"),
+        ("isaacsim_physx", r"docs/installation\.md"),
+        ("ovphysx", r"isaaclab_pc\[ovphysx\]"),
     ],
 )
-def test_a_missing_backend_says_what_to_install_and_what_works(installed, backend: str, command: str) -> None:
+def test_a_missing_backend_says_what_to_install_and_what_works(installed, backend: str, needed: str) -> None:
     installed()
-    with pytest.raises(ConfigError, match=rf"{command}.*newton_mjwarp"):
+    with pytest.raises(ConfigError, match=f"{needed}.*physics=newton_mjwarp"):
         resolve_backend(backend, "cpu")
 
 
@@ -71,7 +71,7 @@ def test_system_libraries_that_ovphysx_lacks_are_named_before_it_starts(
 ) -> None:
     installed("ovphysx")
     monkeypatch.setitem(backends.OVPHYSX_LIBRARIES, "libNoSuch.so.1", "libnosuch1")
-    with pytest.raises(ConfigError, match=r"needs libNoSuch\.so\.1.*apt install libnosuch1\).*newton_mjwarp works"):
+    with pytest.raises(ConfigError, match=r"libNoSuch\.so\.1.*libnosuch1.*physics=newton_mjwarp"):
         resolve_backend(backend, "cpu")
     assert resolve_backend("newton_mjwarp", "cpu") == "newton_mjwarp"
 
@@ -163,7 +163,7 @@ def test_a_step_that_no_solver_can_take_is_refused_also_in_a_tasks_own_field(dt:
     cfg = reach_cfg()
     check_time_steps(cfg)
     cfg.sim.dt = dt
-    with pytest.raises(ConfigError, match=f"env.sim.dt={dt} must be above 0 and at most 0.1 s"):
+    with pytest.raises(ConfigError, match=rf"env\.sim\.dt={dt}"):
         check_time_steps(cfg)
 
 
@@ -174,7 +174,7 @@ def test_a_tasks_own_counts_are_at_least_one(field: str) -> None:
     check_time_steps(cfg)
     owner, _, name = field.rpartition(".")
     setattr(attrgetter(owner)(cfg) if owner else cfg, name, 0)
-    with pytest.raises(ConfigError, match=f"env.{field}=0 must be a whole number of at least 1"):
+    with pytest.raises(ConfigError, match=rf"env\.{field}=0"):
         check_time_steps(cfg)
 
 
@@ -210,21 +210,18 @@ def test_what_is_given_wins_over_the_preset() -> None:
     assert (cfg.sim.physics.num_substeps, cfg.sim.dt, cfg.decimation) == (3, 1 / 90, 3)
     assert cfg.sim.physics.solver_cfg.iterations == PRESETS["newton_mjwarp"]["robust"]["position_iterations"]
 
-
-@pytest.mark.parametrize("decimation", [1, 2, 8])
-def test_a_decimation_beside_a_preset_keeps_the_control_rate(decimation: int) -> None:
+    # A decimation beside a preset keeps the control rate.
     cfg = reach_cfg()
     period = cfg.sim.dt * cfg.decimation
-    apply_physics(cfg, PhysicsSettings(backend="ovphysx", preset="robust", decimation=decimation))
-    assert cfg.decimation == decimation
-    assert cfg.sim.dt * cfg.decimation == pytest.approx(period)
+    apply_physics(cfg, PhysicsSettings(backend="ovphysx", preset="robust", decimation=8))
+    assert (cfg.decimation, cfg.sim.dt) == (8, pytest.approx(period / 8))
 
 
 @pytest.mark.parametrize(
     ("backend", "preset", "message"),
     [
-        ("isaacsim_physx", "robust", r"preset=robust.*isaacsim_physx.*physics.position_iterations=\d+"),
-        ("newton_mjwarp", "fast", r"preset=fast.*newton_mjwarp.*preset=balanced or physics.preset=robust"),
+        ("isaacsim_physx", "robust", r"preset=robust.*isaacsim_physx.*physics\.position_iterations=16"),
+        ("newton_mjwarp", "fast", r"preset=fast.*newton_mjwarp.*preset=balanced.*preset=robust"),
     ],
 )
 def test_a_preset_that_a_backend_lacks_names_what_to_give(installed, backend: Any, preset: Any, message: str) -> None:

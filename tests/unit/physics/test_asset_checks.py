@@ -2,6 +2,7 @@
 """Asset checks against numbers worked out by hand, and against the maps that they are about."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -50,30 +51,23 @@ def test_the_integrator_is_stable_below_the_limit_and_not_above(k: float, d: flo
 def test_an_unstable_drive_is_named_with_the_limit_and_the_armature_that_would_do() -> None:
     # 80 / 0.1 at 1/240 s: the limit is 0.0025 s; 2 * 80 / 240 / 4 = 0.16667 is needed, 0.0667 more.
     (warning,) = check_drives(["wrist", "shoulder"], [0.0, 0.0], [80.0, 80.0], [0.1, 1.0], 1 / 240)
-    assert "wrist" in warning
-    assert "limit is 0.0025 s" in warning
-    assert "0.067 more armature" in warning
+    assert all(part in warning for part in ("wrist", "0.0025 s", "0.067"))
     assert check_drives(["wrist"], [0.0], [80.0], [0.1 + 0.0667], 1 / 240) == []
     assert check_drives(["wrist"], [0.0], [80.0], [0.1], 1 / 240, implicit_damping=True) == []
 
 
 def test_a_mass_ratio_above_a_thousand_is_named() -> None:
     (warning,) = check_masses(["base", "arm", "grain"], [0.0, 4.0, 0.002])
-    assert "arm (4 kg) has 2000 times the mass of grain (0.002 kg)" in warning
+    assert all(part in warning for part in ("arm", "grain", " 2000 "))
     assert check_masses(["arm", "grain"], [4.0, 0.004]) == []
     assert check_masses(["marker"], [0.0]) == []
 
 
 def test_missing_limits_are_counted_and_named() -> None:
     largest = float(np.finfo(np.float32).max)
-    position = [(-1.0, 1.0), (-largest, largest), (-1e10, 1e10)]
-    warnings = check_limits(["a", "b", "c"], position, [2.0, math.inf, 2.0], [0.0, 5.0, 5.0])
-    assert [warning.split(":")[0] for warning in warnings] == [
-        "2 of 3 joints of the robot have no position limit (b, c)",
-        "1 of 3 joints of the robot have no velocity limit (b)",
-        "1 of 3 joints of the robot have no effort limit (a)",
-    ]
-
-
-def test_a_limit_on_one_side_is_one() -> None:
-    assert check_limits(["slide"], [(0.0, math.inf)], [1.0], [1.0]) == []
+    # A limit on one side is one.
+    position = [(-1.0, 1.0), (-largest, largest), (-1e10, 1e10), (0.0, math.inf)]
+    warnings = check_limits(["a", "b", "c", "d"], position, [2.0, math.inf, 2.0, 1.0], [0.0, 5.0, 5.0, 1.0])
+    wanted = (("2", "position", "(b, c)"), ("1", "velocity", "(b)"), ("1", "effort", "(a)"))
+    for warning, (count, kind, names) in zip(warnings, wanted, strict=True):
+        assert re.match(rf"{count} .*\b{kind}\b.*{re.escape(names)}", warning)

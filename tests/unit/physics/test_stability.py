@@ -11,19 +11,20 @@ def cell(speed: float, *, failed: int = 0, success: float | None = None, note: s
     return Cell({"substeps": speed}, 30_000, failures, cost=1000 / speed, success=success, note=note)
 
 
-def test_the_rate_of_failures_is_per_million_steps() -> None:
-    measured = Cell({}, 50_000, {"state": 2, "observation": 1})
-    assert measured.failures_per_million == pytest.approx(60.0)
-    assert measured.upper_bound_per_million is None
-
-
-def test_no_failure_bounds_the_rate_by_the_rule_of_three() -> None:
-    assert Cell({}, 30_000, {"state": 0}).upper_bound_per_million == pytest.approx(100.0)
-
-
-def test_nothing_measured_has_no_rate() -> None:
-    crashed = Cell({}, note="the simulator crashed")
-    assert (crashed.failures_per_million, crashed.upper_bound_per_million) == (None, None)
+@pytest.mark.parametrize(
+    ("measured", "rate", "bound"),
+    [
+        (Cell({}, 50_000, {"state": 2, "observation": 1}), 60.0, None),
+        # The rule of three.
+        (Cell({}, 30_000, {"state": 0}), 0.0, 100.0),
+        (Cell({}, note="crashed"), None, None),
+    ],
+)
+def test_the_rate_of_failures_is_per_million_steps(measured: Cell, rate: float | None, bound: float | None) -> None:
+    assert (measured.failures_per_million, measured.upper_bound_per_million) == (
+        pytest.approx(rate),
+        pytest.approx(bound),
+    )
 
 
 def test_settings_are_written_as_the_scripts_take_them() -> None:
@@ -47,15 +48,14 @@ def test_a_grid_goes_from_the_coarsest_to_the_finest() -> None:
     assert len(settings) == 12
 
 
-def test_the_cheapest_costs_least_without_failures() -> None:
-    cells = [cell(900, failed=1), cell(800, note="dropped contacts"), cell(700), cell(600)]
-    assert cheapest(cells) is cells[2]
-
-
-def test_the_expert_may_lose_little() -> None:
-    cells = [cell(900, success=0.90), cell(800, success=0.96), cell(700, success=1.0)]
-    assert cheapest(cells) is cells[1]
-
-
-def test_a_setting_that_could_not_be_measured_does_not_hold() -> None:
-    assert cheapest([Cell({}, note="the simulator crashed"), cell(1, failed=3)]) is None
+@pytest.mark.parametrize(
+    ("cells", "chosen"),
+    [
+        ([cell(900, failed=1), cell(800, note="dropped contacts"), cell(700), cell(600)], 2),
+        # The expert may lose little.
+        ([cell(900, success=0.90), cell(800, success=0.96), cell(700, success=1.0)], 1),
+        ([Cell({}, note="crashed"), cell(1, failed=3)], None),
+    ],
+)
+def test_the_cheapest_costs_least_without_failures(cells: list[Cell], chosen: int | None) -> None:
+    assert cheapest(cells) is (None if chosen is None else cells[chosen])

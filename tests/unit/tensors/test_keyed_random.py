@@ -13,10 +13,6 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
 
-def draw(seed: int, envs: torch.Tensor, episode: int = 0, stream: int = 0, columns: int = 3) -> torch.Tensor:
-    return keyed_uniform(seed, envs, torch.full_like(envs, episode), stream, columns)
-
-
 def split_mix(*key: int) -> int:
     """Return the hash of a key by the published formula, in Python's integers."""
     value = 0
@@ -55,8 +51,8 @@ def test_blocks_of_threads_draw_the_same() -> None:
     env_ids, episode = torch.arange(300), torch.arange(300) % 7
     hashes, numbers = keyed_hash(-5, env_ids, 3, episode), keyed_uniform(-5, env_ids, episode, 2**62, 4)
     with interpreted() as interpreter:
-        assert torch.equal(keyed_hash(-5, env_ids, 3, episode), hashes)
-        assert torch.equal(keyed_uniform(-5, env_ids, episode, 2**62, 4), numbers)
+        assert torch.equal(keyed_hash(-5, env_ids.int(), 3, episode), hashes)
+        assert torch.equal(keyed_uniform(-5, env_ids, episode.int(), 2**62, 4), numbers)
     assert interpreter.launched == ["hash_keys", "draw_uniform"]
 
 
@@ -71,39 +67,12 @@ def test_draws_of_a_seed_stay_what_they_are() -> None:
     ]
 
 
-def test_integers_of_any_size_and_layout_are_keys() -> None:
-    envs = torch.arange(10)
-    assert torch.equal(draw(3, envs.int()[::2]), draw(3, envs)[::2])
-
-
 @pytest.mark.parametrize("episode", [torch.zeros(2, dtype=torch.int64), torch.zeros(3, 1, dtype=torch.int64)])
 def test_parts_of_other_shapes_are_refused(episode: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="one shape"):
         keyed_uniform(0, torch.arange(3), episode, 0, 2)
     with pytest.raises(ValueError, match="one shape"):
         keyed_hash(0, torch.arange(3), 0, episode)
-
-
-def test_every_part_of_the_key_matters() -> None:
-    envs = torch.arange(1000)
-    base = draw(1, envs)
-    for other in (draw(2, envs), draw(1, envs + 1), draw(1, envs, episode=1), draw(1, envs, stream=1)):
-        assert (other == base).float().mean() < 0.01
-
-
-def test_draws_are_uniform_and_uncorrelated() -> None:
-    values = draw(7, torch.arange(50_000), columns=4)
-    histogram = torch.histc(values, bins=20, min=0, max=1) / values.numel()
-    # Five standard errors of a bin's share.
-    assert (histogram - 0.05).abs().max() < 5 * (0.05 * 0.95 / values.numel()) ** 0.5
-    correlation = torch.corrcoef(values.T) - torch.eye(4)
-    assert correlation.abs().max() < 5 / 50_000**0.5
-
-
-def test_hashes_rarely_collide() -> None:
-    envs, episodes = torch.cartesian_prod(torch.arange(300), torch.arange(300)).unbind(1)
-    hashes = [keyed_hash(seed, envs, 0, episodes) for seed in range(3)]
-    assert len(torch.cat(hashes).unique()) == 3 * 300 * 300
 
 
 @pytest.mark.gpu
@@ -115,4 +84,4 @@ def test_a_draw_on_cuda_waits_for_nothing_and_is_captured() -> None:
         numbers = keyed_uniform(1, envs, episode, 0, 3)
     episode += 1
     graph.replay()
-    assert torch.equal(numbers.cpu(), draw(1, torch.arange(8), episode=1))
+    assert torch.equal(numbers.cpu(), keyed_uniform(1, torch.arange(8), torch.ones(8, dtype=torch.int64), 0, 3))
