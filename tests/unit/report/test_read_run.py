@@ -47,6 +47,8 @@ def test_odd_fields_of_the_record_are_said_and_the_rest_is_shown(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "[1]", "{}", '{"a": 1}', "[" * 100_000, "\x00"])
 def test_a_folder_without_the_record_of_a_run_is_refused(tmp_path, content):
+    with pytest.raises(ConfigError, match=r"run\.json"):
+        read_run(tmp_path)
     (tmp_path / "run.json").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"run\.json"):
         read_run(tmp_path)
