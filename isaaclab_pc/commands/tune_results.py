@@ -84,7 +84,12 @@ def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
     with writing(folder):
         with (folder / CSV_NAME).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([_columns(tuning), *map(_row, trials)])
-        _save_plot(folder / PICTURE_NAME, tuning, begun, best)
+        # Late: matplotlib takes a second to load.
+        from isaaclab_pc.report.tuning_plot import save_tuning_plot
+
+        task = next(trial.data.experiment for trial in begun if trial.data is not None)
+        title = f"{task}, {len(begun)} trials, {tuning.tuner}"
+        save_tuning_plot(begun, best, tuning.metric, title, folder / PICTURE_NAME)
     lines = io.StringIO()
     table_console(160, lines).print(_table(tuning, trials))
     screen.say(lines.getvalue().rstrip("\n"))
@@ -130,14 +135,3 @@ def _cell(value: str | float | None) -> str:
 
 def _rank(trial: TuneTrial) -> tuple[bool, float]:
     return trial.status == "completed", -math.inf if trial.score is None else trial.score
-
-
-def _save_plot(path: Path, tuning: Tuning, begun: Sequence[TuneTrial], best: TuneTrial | None) -> None:
-    from isaaclab_pc.report.tuning_plot import TuningPoint, save_tuning_plot
-
-    points = [
-        TuningPoint(trial.values, "failed" if trial.status == "storm" else trial.status, trial.score, trial is best)
-        for trial in begun
-    ]
-    task = begun[0].data.experiment if begun[0].data else ""
-    save_tuning_plot(points, tuning.metric, f"{task}, {len(begun)} trials, {tuning.tuner}", path)

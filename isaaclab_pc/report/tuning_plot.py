@@ -2,13 +2,13 @@
 """The plot of a tuning: the metric over each setting that was searched."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from isaaclab_pc.cluster.tuning import TuneTrial
 from isaaclab_pc.report.drawing import BAD, LINE, SERIES, save_png
 
 _COLUMNS = 3
@@ -24,31 +24,18 @@ _STYLES = {
 """Marker of a trial by its status; all others are unfinished."""
 
 
-@dataclass(frozen=True)
-class TuningPoint:
-    """One trial."""
-
-    values: Mapping[str, str]
-    """Of the settings that were searched, by dotted name."""
-    status: str
-    """``completed``, ``stopped early``, ``failed``; all others are unfinished."""
-    score: float | None
-    """The metric; None: the trial is drawn at the bottom."""
-    is_best: bool = False
-
-
-def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, path: Path) -> None:
-    """Draw at least one trial of a tuning as a PNG file, one panel for each setting."""
-    names = list(points[0].values)
+def save_tuning_plot(trials: Sequence[TuneTrial], best: TuneTrial | None, metric: str, title: str, path: Path) -> None:
+    """Draw at least one trial as a PNG file, a panel for each setting; without a score, a trial is at the bottom."""
+    names = list(trials[0].values)
     columns = min(len(names), _COLUMNS)
     rows = math.ceil(len(names) / columns)
-    scores = [point.score for point in points if point.score is not None]
+    scores = [trial.score for trial in trials if trial.score is not None]
     low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
     margin = 0.08 * ((high - low) or abs(high) or 1.0)
 
     def draw(panels: Any) -> None:
         for axes, name in zip(panels.flat, names, strict=False):
-            _draw(axes, points, name, low - margin)
+            _draw(axes, trials, best, name, low - margin)
             axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
         for axes in panels.flat[len(names) :]:
             axes.set_axis_off()
@@ -58,17 +45,18 @@ def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, pat
     save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8), (rows, columns))
 
 
-def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) -> None:
-    places = _places(axes, [point.values[name] for point in points])
-    heights = [bottom if point.score is None else point.score for point in points]
-    labels = [point.status if point.status in _STYLES else "unfinished" for point in points]
+def _draw(axes: Any, trials: Sequence[TuneTrial], best: TuneTrial | None, name: str, bottom: float) -> None:
+    places = _places(axes, [trial.values[name] for trial in trials])
+    heights = [bottom if trial.score is None else trial.score for trial in trials]
+    statuses = ["failed" if trial.status == "storm" else trial.status for trial in trials]
+    labels = [status if status in _STYLES else "unfinished" for status in statuses]
     for label, style in _STYLES.items():
         chosen = [index for index, other in enumerate(labels) if other == label]
         if chosen:
             axes.scatter([places[i] for i in chosen], [heights[i] for i in chosen], s=40, label=label, **style)
-    for place, point in zip(places, points, strict=True):
-        if point.is_best:
-            axes.scatter(place, point.score, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
+    for place, trial in zip(places, trials, strict=True):
+        if trial is best:
+            axes.scatter(place, trial.score, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
 
 
 def _places(axes: Any, values: Sequence[str]) -> list[float]:

@@ -39,30 +39,25 @@ def test_a_leak_fails_its_test_and_does_not_reach_the_next(tmp_path: Path):
     code, output = _pytest(tmp_path, LEAKS)
     assert code == pytest.ExitCode.TESTS_FAILED
     # A leak shows after the test itself has passed: five pass, four of them have an error afterwards.
-    assert "5 passed, 4 errors" in output
-    for message in (
-        r"changed environment variables: \['LEAKED'\]",
-        r"left signal handlers behind: \['SIGUSR2'\]",
-        r"left processes behind: \['.*time.sleep\(60\)'\]",
-        r"left threads behind: \['busy'\]",
-    ):
-        assert re.search(message, output), output
+    assert re.search("5 passed.* 4 errors", output)
+    for leak in (r"\['LEAKED'\]", r"\['SIGUSR2'\]", r"\['.*time.sleep\(60\)'\]", r"\['busy'\]"):
+        assert re.search(rf": {leak}", output), output
 
 
 def test_two_physics_backends_in_one_run_are_refused(tmp_path: Path):
     body = "import pytest\n@pytest.mark.sim\ndef test_a(): pass\n@pytest.mark.physx\ndef test_b(): pass\n"
-    code, output = _pytest(tmp_path, body)
-    assert code == pytest.ExitCode.USAGE_ERROR
-    assert "one physics backend a process" in output
+    assert _pytest(tmp_path, body)[0] == pytest.ExitCode.USAGE_ERROR
     assert _pytest(tmp_path, body, "-m", "not physx")[0] == pytest.ExitCode.OK
 
 
-def test_a_run_in_which_nothing_passed_fails_when_asked(tmp_path: Path):
+def test_a_run_in_which_nothing_of_a_backend_passed_fails_when_asked(tmp_path: Path):
     body = "import pytest\ndef test_skipped(): pytest.skip('no')\ndef test_passes(): pass\n"
     assert _pytest(tmp_path, body, "--fail-if-none-passed")[0] == pytest.ExitCode.OK
     assert _pytest(tmp_path, body, "-k", "skipped")[0] == pytest.ExitCode.OK
     code, _ = _pytest(tmp_path, body, "-k", "skipped", "--fail-if-none-passed")
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED
+    body = "import pytest\ndef test_unit(): pass\n@pytest.mark.physx\ndef test_physx(): pytest.skip('no ovphysx')\n"
+    assert _pytest(tmp_path, body, "--fail-if-none-passed")[0] == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_each_of_two_workers_runs_one_physics_backend(tmp_path: Path):
@@ -82,8 +77,3 @@ def test_unit(): pass
     assert code == pytest.ExitCode.OK, output
     ran = sorted((tmp_path / f"gw{index}.txt").read_text().split() for index in range(2))
     assert ran == [["newton"] * 4, ["physx"] * 4]
-
-
-def test_a_backend_of_which_nothing_passed_fails_when_asked(tmp_path: Path):
-    body = "import pytest\ndef test_unit(): pass\n@pytest.mark.physx\ndef test_physx(): pytest.skip('no ovphysx')\n"
-    assert _pytest(tmp_path, body, "--fail-if-none-passed")[0] == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -1,43 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.errors import ConfigError, closest, describe_error, error_chain
+from isaaclab_pc.errors import closest, describe_error, error_chain
 
 RUNNERS = ["rsl_rl", "rl_games", "skrl", "sb3"]
 
 
-def test_config_error_is_a_value_error():
-    with pytest.raises(ValueError, match="num_envs=0"):
-        raise ConfigError("num_envs=0: must be at least 1")
-
-
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "names", "expected"),
     [
-        ("rsl-rl", "did you mean rsl_rl or skrl?"),
-        ("rl_game", "did you mean rl_games?"),
-        ("SKRL", "did you mean skrl or rsl_rl?"),
-        ("ppo", "known: rl_games, rsl_rl, sb3, skrl"),
+        ("rsl-rl", RUNNERS, "did you mean rsl_rl or skrl?"),
+        ("rl_game", RUNNERS, "did you mean rl_games?"),
+        ("SKRL", RUNNERS, "did you mean skrl or rsl_rl?"),
+        ("ppo", RUNNERS, "known: rl_games, rsl_rl, sb3, skrl"),
+        ("isaacpc-reach", ["IsaacPC-Reach"], "did you mean IsaacPC-Reach?"),
+        ("reac", iter(["reach", "lift"]), "did you mean reach?"),
     ],
 )
-def test_closest_names_the_nearest_first_or_all(name: str, expected: str):
-    assert closest(name, RUNNERS) == expected
-
-
-def test_closest_shows_the_names_as_they_are_spelt():
-    assert closest("isaacpc-reach-franka-direct", ["IsaacPC-Reach-Franka-Direct"]) == (
-        "did you mean IsaacPC-Reach-Franka-Direct?"
-    )
-
-
-def test_closest_reads_names_once():
-    assert closest("reac", iter(["reach", "lift"])) == "did you mean reach?"
-
-
-def test_closest_of_nothing_is_empty():
-    assert closest("reach", []) == ""
+def test_closest_names_the_nearest_first_or_all(name: str, names: Iterable[str], expected: str):
+    assert closest(name, names) == expected
 
 
 @given(st.text(), st.lists(st.text(min_size=1)))
@@ -54,7 +39,7 @@ def test_closest_never_invents_a_name(name: str, names: list[str]):
 @given(st.lists(st.text(min_size=1), min_size=1), st.data())
 def test_closest_finds_an_exact_name(names: list[str], data: st.DataObject):
     name = data.draw(st.sampled_from(names))
-    assert closest(name, [name]) == f"did you mean {name}?"
+    assert closest(name, [name]).endswith(f" {name}?")
 
 
 def raised(*errors: Exception, suppress: bool = False) -> Exception:
@@ -69,15 +54,15 @@ def raised(*errors: Exception, suppress: bool = False) -> Exception:
 
 
 def test_an_error_is_named_after_the_one_that_it_came_of():
-    first, second, third = KeyError("camera"), OSError("no file\nhere"), ValueError("closed twice")
+    first, second, third = KeyError("camera"), OSError("lost\nhere"), ValueError("closed")
     assert describe_error(first) == "KeyError: 'camera'"
-    assert describe_error(second) == "OSError: no file"
-    assert describe_error(raised(first, second, third)) == "KeyError: 'camera'; then ValueError: closed twice"
+    assert describe_error(second) == "OSError: lost"
+    assert describe_error(raised(first, second, third)) == "KeyError: 'camera'; then ValueError: closed"
     assert error_chain(third) == [first, second, third]
 
     first.__context__ = third
     assert error_chain(third) == [first, second, third]
-    assert describe_error(raised(first, third, suppress=True)) == "ValueError: closed twice"
+    assert describe_error(raised(first, third, suppress=True)) == "ValueError: closed"
 
 
 def test_a_description_is_short():

@@ -77,12 +77,14 @@ def _light_modules() -> list[str]:
 
 
 def test_the_parent_loads_no_torch_and_no_simulator(tmp_path: Path):
+    names = _light_modules()
+    assert {"isaaclab_pc.cli.compose", "isaaclab_pc.commands.train", "isaaclab_pc.settings"} <= set(names)
     # One process for all; after each, so that the one which loads something heavy is named.
     code = f"""
 import importlib, json, sys
 guilty = {{}}
 loaded = set()
-for name in {_light_modules()!r}:
+for name in {names!r}:
     importlib.import_module(name)
     heavy = {HEAVY!r} & {{module.partition(".")[0] for module in sys.modules}} - loaded
     if heavy:
@@ -99,12 +101,6 @@ print(json.dumps(guilty))
     result = run(sys.executable, "-c", code, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {}
-
-
-def test_the_walk_finds_the_modules_of_the_parent():
-    names = _light_modules()
-    assert {"isaaclab_pc.cli.compose", "isaaclab_pc.commands.train", "isaaclab_pc.settings"} <= set(names)
-    assert len(names) == len(set(names)) > 30
 
 
 def test_constraints_pin_every_requirement_to_what_it_allows():
@@ -150,36 +146,30 @@ def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def test_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path):
+def test_wheel_holds_every_file_of_the_package_and_the_license(wheel: Path):
+    assert wheel.name == f"isaaclab_pc-{VERSION}-py3-none-any.whl"
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == _package_files(wheel.parents[1])
     assert {"isaaclab_pc/extension.toml", "isaaclab_pc/tasks/__init__.py", "isaaclab_pc/agents/__init__.py"} <= names
 
-
-def test_wheel_carries_the_version_and_the_license(wheel: Path):
-    assert wheel.name == f"isaaclab_pc-{VERSION}-py3-none-any.whl"
     (license_file,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/LICENSE")]
     assert zipfile.ZipFile(wheel).read(license_file) == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.parametrize("module", ["isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.agents"])
-def test_wheel_is_imported_with_gymnasium_alone(clean_python: Path, module: str, tmp_path: Path):
-    result = run(clean_python, "-I", "-c", f"import {module} as m; print(m.__file__)", cwd=tmp_path)
+IMPORTS_ALONE = """
+import importlib.resources, json
+import isaaclab_pc, isaaclab_pc.agents, isaaclab_pc.tasks
+data = importlib.resources.files("isaaclab_pc").joinpath("extension.toml").read_text()
+print(json.dumps([isaaclab_pc.__version__, data, isaaclab_pc.tasks.__file__]))
+"""
+
+
+def test_an_installed_wheel_needs_gymnasium_alone_and_has_a_program(clean_python: Path, tmp_path: Path):
+    result = run(clean_python, "-I", "-c", IMPORTS_ALONE, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert Path(result.stdout.strip()).is_relative_to(clean_python.parents[1])
-
-
-def test_installed_wheel_knows_its_version_and_data(clean_python: Path, tmp_path: Path):
-    code = (
-        "import importlib.resources, json, isaaclab_pc; root = importlib.resources.files('isaaclab_pc');"
-        "print(json.dumps([isaaclab_pc.__version__, root.joinpath('extension.toml').read_text()]))"
-    )
-    result = run(clean_python, "-I", "-c", code, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == [VERSION, (ROOT / "extension.toml").read_text(encoding="utf-8")]
-
-
-def test_the_wheel_has_a_program_beside_pythons(clean_python: Path, tmp_path: Path):
+    version, data, path = json.loads(result.stdout)
+    assert (version, data) == (VERSION, (ROOT / "extension.toml").read_text(encoding="utf-8"))
+    assert Path(path).is_relative_to(clean_python.parents[1])
     result = run(clean_python.with_name("isaaclab-pc"), "--help", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "isaaclab-pc <command>" in result.stdout

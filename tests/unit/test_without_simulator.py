@@ -36,7 +36,7 @@ from isaaclab_pc.sensors import DepthToCloud
 try:
     DepthToCloud(1, [(4, 4)], 2)
 except ImportError:
-    print("the CPU needs numba")
+    print("refused")
 DepthToCloud(1, [(4, 4)], 2, backend="warp")
 """
 
@@ -87,11 +87,10 @@ def test_modules_are_imported_alone(python: Path):
 
 
 def test_numba_is_needed_on_the_cpu_alone(python: Path):
-    assert "the CPU needs numba" in _run(python, "-c", WITHOUT_NUMBA)
+    assert "refused\n" in _run(python, "-c", WITHOUT_NUMBA)
 
 
 def test_real_depth_images_become_clouds(python: Path, tmp_path: Path):
-    """A wall 1.5 m away that fills the image, with a hole without depth: its corners are where a pinhole puts them."""
     depth = np.full((60, 80), 1500, dtype=np.uint16)
     depth[20:30, 20:30] = 0
     for index in range(2):
@@ -105,7 +104,7 @@ def test_real_depth_images_become_clouds(python: Path, tmp_path: Path):
         *("--intrinsics", "100", "100", "39.5", "29.5", "--num-points", "4800", "--out", str(out)),
     )
 
-    assert "0.png: 4700 points, the nearest 1.500 m away" in text
+    assert {"0.png:", "4700", "1.500"} <= set(text.split())
     clouds = np.load(out)
     assert clouds["files"].tolist() == ["0.png", "1.png"]
     assert clouds["count"].tolist() == [4700, 4700]
@@ -120,17 +119,22 @@ def depth_images(folder: Path, *sizes: tuple[int, int]) -> None:
         Image.fromarray(np.full(size, 1500, dtype=np.uint16)).save(folder / f"{index}.png")
 
 
-def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+@pytest.fixture
+def refused(monkeypatch, capsys):
     """Run the example on a folder; return the line with which it refuses."""
-    script = str(ROOT / "examples" / "clouds_of_depth_images.py")
-    defaults = ("--intrinsics", "10", "10", "3", "3", "--num-points", "8", "--out", str(folder / "out.npz"))
-    monkeypatch.setattr(sys, "argv", [script, str(folder), *defaults, *options])
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(script, run_name="__main__")
-    assert left.value.code == 2
-    assert not (folder / "out.npz").exists()
-    [line] = capsys.readouterr().err.splitlines()
-    return line
+
+    def run(folder: Path, *options: str) -> str:
+        script = str(ROOT / "examples" / "clouds_of_depth_images.py")
+        defaults = ("--intrinsics", "10", "10", "3", "3", "--num-points", "8", "--out", str(folder / "out.npz"))
+        monkeypatch.setattr(sys, "argv", [script, str(folder), *defaults, *options])
+        with pytest.raises(SystemExit) as left:
+            runpy.run_path(script, run_name="__main__")
+        assert left.value.code == 2
+        assert not (folder / "out.npz").exists()
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return run
 
 
 IMAGES = {
@@ -142,18 +146,18 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_an_image_that_holds_no_depths_of_the_camera_is_named(tmp_path: Path, monkeypatch, capsys, name: str):
+def test_an_image_that_holds_no_depths_of_the_camera_is_named(tmp_path: Path, refused, name: str):
     depth_images(tmp_path, (6, 8))
     Image.fromarray(IMAGES[name]).save(tmp_path / name)
-    assert f"{tmp_path / name}: " in refused(tmp_path, monkeypatch, capsys)
+    assert f"{tmp_path / name}: " in refused(tmp_path)
 
 
 @pytest.mark.parametrize("kept", [0, 20, 60])
-def test_a_file_that_is_cut_off_is_named(tmp_path: Path, monkeypatch, capsys, kept: int):
+def test_a_file_that_is_cut_off_is_named(tmp_path: Path, refused, kept: int):
     depth_images(tmp_path, (60, 80), (60, 80))
     path = tmp_path / "1.png"
     path.write_bytes(path.read_bytes()[:kept])
-    assert f"{path}: cannot be read" in refused(tmp_path, monkeypatch, capsys)
+    assert f"{path}: " in refused(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -171,24 +175,23 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path, monkeypatch, capsys, ke
         (("--crop-lower", "nan", "0", "0"), "crop_lower"),
     ],
 )
-def test_an_argument_that_no_camera_has_is_named(tmp_path: Path, monkeypatch, capsys, options, named: str):
+def test_an_argument_that_no_camera_has_is_named(tmp_path: Path, refused, options, named: str):
     depth_images(tmp_path, (6, 8))
-    assert named in refused(tmp_path, monkeypatch, capsys, *options)
+    assert named in refused(tmp_path, *options)
 
 
-def test_a_folder_without_images_and_a_file_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch, capsys):
-    assert str(tmp_path) in refused(tmp_path, monkeypatch, capsys)
-    assert str(tmp_path / "none") in refused(tmp_path / "none", monkeypatch, capsys)
+def test_a_folder_without_images_and_a_file_that_cannot_be_written_are_named(tmp_path: Path, refused):
+    assert str(tmp_path) in refused(tmp_path)
+    assert str(tmp_path / "none") in refused(tmp_path / "none")
 
     depth_images(tmp_path, (6, 8))
     out = tmp_path / "nowhere" / "out.npz"
-    assert f"--out {out}" in refused(tmp_path, monkeypatch, capsys, "--out", str(out))
+    assert f"--out {out}" in refused(tmp_path, "--out", str(out))
 
 
 def test_an_exported_policy_acts_on_depth_images(python: Path, tmp_path: Path):
     exported = write_export(tmp_path)
     text = _run(python, str(ROOT / "examples" / "deploy_onnx.py"), str(exported))
-    assert len(re.findall(r"^frame \d+: \[", text, re.MULTILINE)) == FRAMES
-    difference = re.search(r"as recorded to (\S+), over \d+ frames", text)
-    assert difference is not None
-    assert float(difference[1]) < 1e-5
+    assert text.count("\nframe ") + text.startswith("frame ") == FRAMES
+    (difference,) = re.findall(r" (\S+e[+-]\d+), ", text)
+    assert float(difference) < 1e-5

@@ -3,7 +3,6 @@
 
 import pytest
 
-from isaaclab_pc import commands
 from isaaclab_pc.cli import compose as compose_module
 from isaaclab_pc.cli import task_names
 from isaaclab_pc.cli.command_line import (
@@ -15,7 +14,6 @@ from isaaclab_pc.cli.command_line import (
     parse_script_command,
     split_own,
 )
-from isaaclab_pc.commands import compare, demo, list_tasks, play, replay, scale, train, tune, view
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
@@ -46,27 +44,28 @@ def test_the_name_of_a_group_counts_as_the_setting_that_it_stands_for():
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("task=raech", "did you mean reach"),
-        ("runer=rsl_rl", "did you mean runner"),
-        ("num_envs='8'", "num_envs=8: expected auto, or a whole number"),
-        ("physics=newton", "^physics=newton: expected one of .* did you mean newton_mjwarp"),
-        ("--task=reach", "without dashes"),
-        ("--hlep", "did you mean --help"),
-        ("+seed=1", "no use here"),
+        ("task=raech", r"\breach\b"),
+        ("runer=rsl_rl", "runer .*runner"),
+        ("num_envs='8'", "^num_envs=8: .*auto"),
+        ("physics=newton", "^physics=newton: .*newton_mjwarp"),
+        ("--task=reach", r" task=reach\.$"),
+        ("--hlep", "--help"),
+        ("+seed=1", r"\+seed=1"),
         ("reach", "task=reach"),
-        ("seed@x=1", "no use here"),
-        ("env.a=1,2", "need -m"),
-        ("env.a=[1", r"^env\.a=\[1 cannot be read"),
-        pytest.param("seed=" + "9" * 5000, r"^seed=9{75}\.\.\. cannot be read: .*4300 digits", id="digits"),
-        pytest.param("seed=" + "[" * 3000 + "]" * 3000, r"^seed=\[{75}\.\.\. cannot be read", id="brackets"),
-        ("num_envs", r"^num_envs: settings are written num_envs=<value>, without spaces around =\.$"),
-        ("--num-envs=16", "without dashes, num_envs=16"),
+        ("seed@x=1", "seed@x=1"),
+        ("env.a=1,2", "-m"),
+        ("env.a=[1", r"^env\.a=\[1 "),
+        pytest.param("seed=" + "9" * 5000, r"^seed=9{75}\.\.\. .*4300", id="digits"),
+        pytest.param("seed=" + "[" * 3000 + "]" * 3000, r"^seed=\[{75}\.\.\. ", id="brackets"),
+        ("num_envs", "^num_envs: .*num_envs=<value>"),
+        ("--num-envs=16", r" num_envs=16\.$"),
         ("latest", "resume=latest"),
         ("json", "--json"),
-        ("env=1", "not a setting"),
-        ("eval={seed:3}", "eval is not a setting"),
-        ("hydra.foo=1", r"^hydra\.foo=1: Hydra's own settings .* no use without -m"),
-        ("device=cuda:0,cuda:1x", "need -m|cannot be read"),
+        ("env=1", "^env "),
+        ("eval={seed:3}", "^eval "),
+        ("hydra.foo=1", r"^hydra\.foo=1: .*-m"),
+        ("device=cuda:0,cuda:1x", "device=cuda:0,cuda:1x"),
+        *((f"{key}=[]", f"^{key} ") for key in sorted(INTERNAL)),
     ],
 )
 def test_a_wrong_argument_is_refused_before_composing(argument, message, monkeypatch):
@@ -76,20 +75,14 @@ def test_a_wrong_argument_is_refused_before_composing(argument, message, monkeyp
         parse_command([argument])
 
 
-@pytest.mark.parametrize("key", sorted(INTERNAL))
-def test_lists_filled_by_the_program_are_no_keys_of_the_command_line(key):
-    with pytest.raises(ConfigError, match=f"^{key} is not a setting"):
-        parse_command([f"{key}=[]"])
-
-
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("task=reach,raech", "^task=raech is not a task"),
-        ("physics=auto,newton", "^physics=newton: expected"),
-        ("seed=range(-1,3)", "^seed=-1: expected"),
-        ("seed=range(1,3,0)", r"^seed=range\(1,3,0\) is not a list of values"),
-        ("seed=range(1,1000000000)", "more than 10000 runs"),
+        ("task=reach,raech", "^task=raech "),
+        ("physics=auto,newton", "^physics=newton: "),
+        ("seed=range(-1,3)", "^seed=-1: "),
+        ("seed=range(1,3,0)", r"^seed=range\(1,3,0\) "),
+        ("seed=range(1,1000000000)", "10000"),
     ],
 )
 def test_every_value_of_a_sweep_is_checked_before_the_first_run(argument, message):
@@ -101,36 +94,16 @@ def test_hydras_own_settings_are_left_to_hydra_where_it_runs():
     command = parse_command(["-m", "hydra.verbose=true", "hydra/launcher=basic"])
     assert command.settings == ["hydra.verbose=true", "hydra/launcher=basic"]
 
-
-def test_a_single_run_may_be_a_job_of_a_cluster():
-    arguments = ["hydra/launcher=slurm", "hydra.launcher.partition=gpu", "seed=1"]
-    command = parse_command(arguments)
-    assert (command.launcher, command.flags) == ("slurm", [])
+    job = ["hydra/launcher=slurm", "hydra.launcher.partition=gpu", "seed=1"]
+    assert (parse_command(job).launcher, parse_command(job).flags) == ("slurm", [])
     assert parse_command(["seed=1"]).launcher is None
-    with pytest.raises(ConfigError, match="no use without -m"):
-        parse_command(arguments, ONE)
+    with pytest.raises(ConfigError, match="hydra"):
+        parse_command(job, ONE)
 
 
 def test_several_gpus_are_one_value_of_one_run_and_several_of_a_sweep():
     assert parse_command(["device=cuda:0,cuda:1"]).settings == ["device='cuda:0,cuda:1'"]
     assert parse_command(["-m", "device=cuda:0,cuda:1"]).settings == ["device=cuda:0,cuda:1"]
-
-
-SCRIPTS = [compare, demo, list_tasks, play, replay, scale, train, tune, view]
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__.rpartition(".")[2])
-def test_every_script_refuses_spaces_around_an_equals_sign_on_one_line(script, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert script.main(["seed", "=", "16"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(("error: seed", "error: = "))
-
-
-def test_no_script_is_left_out():
-    names = {script.__name__.rpartition(".")[2] for script in SCRIPTS}
-    # export, report and new_task run the same function, behind a check of what is installed or named.
-    assert names | {"export", "report", "new_task"} == set(commands.COMMANDS)
 
 
 def test_a_file_may_have_the_name_of_a_setting(tmp_path, monkeypatch):
@@ -141,16 +114,6 @@ def test_a_file_may_have_the_name_of_a_setting(tmp_path, monkeypatch):
     check_form("seed", ["seed"])
 
 
-@pytest.mark.parametrize(
-    ("script", "key"), [(play, "resume"), (view, "policy"), (replay, "dump"), (demo, "file"), (train, "resume")]
-)
-def test_a_path_alone_is_meant_for_the_setting_of_the_script_that_takes_one(script, key, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run").mkdir()
-    assert script.main(["run"]) == 2
-    assert f"{key}=run" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("path", ["/data/jürgen/run", "runs/a (1)", "runs/a=b,c", "runs/#1!", "runs/it's"])
 @pytest.mark.parametrize("key", ["resume", "teacher", "init"])
 def test_a_path_is_taken_as_it_is(key, path):
@@ -159,20 +122,17 @@ def test_a_path_is_taken_as_it_is(key, path):
     assert getattr(value, "text", value) == path
 
 
-def test_a_home_that_the_shell_left_is_expanded(monkeypatch):
+def test_a_path_may_be_left_out_quoted_one_of_several_or_in_a_home_that_the_shell_left(monkeypatch):
+    assert parse_command(["resume=null", "teacher='a b'"]).settings == ["resume=null", "teacher='a b'"]
+    assert parse_command(["-m", "teacher=a,b"]).settings == ["teacher=a,b"]
     monkeypatch.setenv("HOME", "/home/me")
     assert parse_command(["resume=~/run"]).settings == ["resume=/home/me/run"]
     assert split_own(["file=~/a"], Own)[0].file == "/home/me/a"
 
 
-def test_a_path_may_be_left_out_quoted_or_one_of_several():
-    assert parse_command(["resume=null", "teacher='a b'"]).settings == ["resume=null", "teacher='a b'"]
-    assert parse_command(["-m", "teacher=a,b"]).settings == ["teacher=a,b"]
-
-
 def test_flags_are_refused_where_one_thing_is_started():
     assert parse_command(["seed=1"], ONE).settings == ["seed=1"]
-    with pytest.raises(ConfigError, match=r"^-m has no use here"):
+    with pytest.raises(ConfigError, match=r"^-m "):
         parse_command(["-m", "seed=1,2"], ONE)
 
 
@@ -197,21 +157,21 @@ def test_a_script_takes_its_own_settings_and_a_few_of_a_run():
 
 @pytest.mark.parametrize("key", ["episodes", "file"])
 def test_a_variable_of_the_shell_that_is_empty_is_not_taken_for_the_default(key):
-    with pytest.raises(ConfigError, match=f"^{key}= has no value"):
+    with pytest.raises(ConfigError, match=f"^{key}= "):
         split_own([f"{key}="], Own)
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("episodes=many", r"^episodes=many: expected a whole number"),
-        ("episode=3", r"^episode has no use here: did you mean episodes\? See --help\.$"),
-        ("num_envs=8", "^num_envs has no use here: known: episodes, file, physics, seed"),
-        ("points.num_points=8", r"^points\.num_points has no use here"),
-        ("agent.gamma=1", r"^agent\.gamma has no use here"),
-        ("seed=-1", "^seed=-1: expected a whole number"),
-        ("-m", "^-m has no use here"),
-        ("reach", "settings are written key=value"),
+        ("episodes=many", "^episodes=many: "),
+        ("episode=3", "^episode .*episodes.*--help"),
+        ("num_envs=8", "^num_envs .*episodes, file, physics, seed"),
+        ("points.num_points=8", r"^points\.num_points "),
+        ("agent.gamma=1", r"^agent\.gamma "),
+        ("seed=-1", "^seed=-1: "),
+        ("-m", "^-m "),
+        ("reach", "key=value"),
     ],
 )
 def test_a_script_refuses_the_rest(argument: str, message: str):

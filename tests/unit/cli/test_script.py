@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Streams that close or know few letters do not end a script's work."""
 
+import errno
 import json
 import os
 import subprocess
@@ -166,7 +167,7 @@ def test_a_result_that_was_only_printed_and_is_lost_is_exit_code_5(outcome, case
     is_lost = streams[1] != "open"
     assert code == (5 if is_lost else 0)
     is_said = is_lost and streams[2] == "open" and case[0] == "script"
-    assert ("error: standard output cannot be written" in err) == is_said
+    assert any(line.startswith("error: ") for line in err.splitlines()) == is_said
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -198,7 +199,7 @@ def test_a_full_disk_gets_what_fits_and_the_rest_counts_as_lost(tmp_path):
             [sys.executable, "-c", code], stdout=out, stderr=subprocess.PIPE, text=True, timeout=60, check=False
         )
     assert (tmp_path / "out").read_bytes() == b"0123456789"
-    assert done.stderr == "File too large\n"
+    assert done.stderr == f"{os.strerror(errno.EFBIG)}\n"
 
 
 def test_a_pipe_that_does_not_wait_gets_everything():

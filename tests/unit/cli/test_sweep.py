@@ -2,6 +2,7 @@
 """Several runs of one command line: which settings each of them gets, and how they end together."""
 
 import os
+import re
 import sys
 import tempfile
 
@@ -29,12 +30,9 @@ def compose_packed(argv):
     return [(list(config.env_overrides), list(config.agent_overrides)) for config in configs]
 
 
-def test_overrides_reach_the_settings_unchanged():
+def test_overrides_reach_the_settings_unchanged_in_one_run_of_each_combination():
     argv = ["env.a.b=[1,2]", "env.path=/a/b.usd", "agent.x='it is'", "env.none=null"]
     assert compose_packed(argv) == [(["env.a.b=[1,2]", "env.path=/a/b.usd", "env.none=null"], ["agent.x='it is'"])]
-
-
-def test_a_sweep_over_fields_makes_one_run_of_each_combination():
     runs = compose_packed(["-m", "env.a=1,2", "agent.b=x,y", "agent.c=3"])
     assert runs == [
         (["env.a=1"], ["agent.b=x", "agent.c=3"]),
@@ -74,7 +72,6 @@ def run_all(tmp_path, monkeypatch):
 def test_one_run_is_composed_without_hydras_application(run_all, tmp_path):
     code, (settings,) = run_all(["seed=7", "env.a=1"], [3])
     assert (code, settings.seed, settings.env_overrides) == (3, 7, ["env.a=1"])
-    assert settings.task == "IsaacPC-Reach-Franka-Direct"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,7 +100,8 @@ def test_a_run_that_is_refused_does_not_stop_the_others(run_all, capsys):
     code, seen = run_all(["-m", "scaling.min=9", "scaling.max=3,16"])
     assert code == 2
     assert [settings.scaling.max for settings in seen] == [16]
-    assert capsys.readouterr().err == "error: scaling.min=9 is above scaling.max=3.\n"
+    (error,) = capsys.readouterr().err.splitlines()
+    assert "scaling.max=3" in error
 
 
 def test_ctrl_c_is_for_all_runs(run_all):
@@ -113,55 +111,41 @@ def test_ctrl_c_is_for_all_runs(run_all):
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("argv", "named"),
     [
-        ("hydra.sweep.dir=/proc/nope", "hydra.sweep.dir=/proc/nope"),
-        ("hydra/launcher=nope", "hydra/launcher=nope"),
-        ("hydra.sweep.dir=${nope}", "hydra.sweep.dir"),
-        ("hydra.job.env_copy=[ISAACLAB_PC_NO_SUCH_VARIABLE]", "hydra.job.env_copy="),
-        ("hydra.sweeper.params.seed=1", "hydra.sweeper.params.seed=1"),
-    ],
-)
-def test_what_hydra_would_refuse_with_a_traceback_is_refused_in_one_line(run_all, setting, message, monkeypatch):
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-    with pytest.raises(ConfigError) as refusal:
-        run_all(["-m", setting, "seed=1,2"])
-    assert message in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-    assert os.environ["HYDRA_FULL_ERROR"] == "0", "the variable is as it was"
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
+        (["-m", "hydra.sweep.dir=/proc/nope", "seed=1,2"], "hydra.sweep.dir=/proc/nope"),
+        (["-m", "hydra/launcher=nope", "seed=1,2"], "hydra/launcher=nope"),
+        (["-m", "hydra.sweep.dir=${nope}", "seed=1,2"], "hydra.sweep.dir"),
+        (["-m", "hydra.job.env_copy=[ISAACLAB_PC_NO_SUCH_VARIABLE]", "seed=1,2"], "hydra.job.env_copy="),
+        (["-m", "hydra.sweeper.params.seed=1", "seed=1,2"], "hydra.sweeper.params.seed=1"),
         (["-m", "--cfg", "job"], "--multirun --cfg job: "),
         (["--resolve"], "--resolve: "),
         (["-cd", "/nope", "-m"], "--config-dir /nope --multirun: "),
     ],
 )
-def test_flags_that_hydra_refuses_are_refused_in_one_line(run_all, flags, named):
-    with pytest.raises(ConfigError) as refusal:
-        run_all(flags)
-    assert str(refusal.value).startswith(named)
+def test_what_hydra_would_refuse_with_a_traceback_is_refused_in_one_line(run_all, argv, named, monkeypatch):
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    with pytest.raises(ConfigError, match=re.escape(named)) as refusal:
+        run_all(argv)
     assert "\n" not in str(refusal.value)
+    assert os.environ["HYDRA_FULL_ERROR"] == "0", "the variable is as it was"
 
 
 def test_a_flag_without_its_value_is_refused(run_all):
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit, match=r"^2$"):
         run_all(["--cfg"])
-    assert refused.value.code == 2
 
 
 def test_an_override_that_refers_to_nothing_is_refused(run_all, capsys):
     assert run_all(["-m", "env.a=${b}", "seed=1"]) == (2, [])
-    assert "Interpolation key 'b' not found" in capsys.readouterr().err
+    assert "'b'" in capsys.readouterr().err
 
 
 def test_an_error_of_a_run_keeps_its_traceback(run_all):
     def broken(settings):
         raise RuntimeError("it broke")
 
-    with pytest.raises(RuntimeError, match="it broke"):
+    with pytest.raises(RuntimeError, match="broke"):
         run_each(parse_command(["-m", "seed=1,2"]), broken)
 
 

@@ -27,29 +27,21 @@ def test_a_tasks_short_name_is_its_folders():
     folders = {path.parent.name for path in Path(isaaclab_pc.tasks.__file__).parent.glob("*/__init__.py")}
     assert set(tasks) == folders
 
-
-@pytest.mark.parametrize("name", ["reach", REACH])
-def test_a_task_is_found_by_either_name(name):
-    assert resolve_task(name) == REACH
+    assert resolve_task("reach") == resolve_task(REACH) == REACH
 
 
-def test_an_id_of_another_package_is_looked_up(monkeypatch):
-    monkeypatch.setattr(registry, "_listing", lambda: ({"Isaac-Reach-Franka": {}}, {}))
-    assert resolve_task("Isaac-Reach-Franka") == "Isaac-Reach-Franka"
-    with pytest.raises(ConfigError, match="did you mean Isaac-Reach-Franka"):
-        resolve_task("Isaac-Reach-Frnka")
-
-
-@pytest.mark.parametrize("name", ["my_task_v0", "my_task", "push_v0", "lift-v1", "Reach"])
+@pytest.mark.parametrize("name", ["Isaac-Reach-Franka", "my_task_v0", "my_task", "push_v0", "lift-v1", "Reach"])
 def test_an_id_of_another_package_may_look_like_a_short_name(monkeypatch, name):
     monkeypatch.setattr(registry, "_listing", lambda: ({name: {}}, {}))
     assert resolve_task(name) == name
+    with pytest.raises(ConfigError, match=f"(?i){name}"):
+        resolve_task(f"{name[0]}-{name[1:]}")
 
 
 def test_a_misspelt_short_name_waits_for_no_registry(monkeypatch):
     monkeypatch.setattr(registry, "_listing", lambda: pytest.fail("Isaac Lab was imported"))
     monkeypatch.setattr(registry, "our_tasks", lambda: pytest.fail("gymnasium was imported"))
-    with pytest.raises(ConfigError, match=r"task=raech is not a task: did you mean reach\?"):
+    with pytest.raises(ConfigError, match=r"task=raech .*\breach\?"):
         resolve_task("raech")
 
 
@@ -102,28 +94,28 @@ def test_broken_packages_are_named_once_and_all_others_are_used(installed, capsy
 
     warnings = capsys.readouterr().err.splitlines()
     errors = {
-        "wrong_import of wrong_import-tasks": "ModuleNotFoundError: No module named 'not_installed_anywhere'",
-        "no_python of no_python-tasks": "SyntaxError: ",
-        "exits of exits-tasks": "SystemExit: get a licence",
-        "is_interrupted of is_interrupted-tasks": "KeyboardInterrupt: ",
-        "raises_other of raises_other-tasks": "Odd: two lines",
-        "half of half-tasks": "NameError: name 'x' is not defined",
+        "wrong_import": "ModuleNotFoundError: ",
+        "no_python": "SyntaxError: ",
+        "exits": "SystemExit: ",
+        "is_interrupted": "KeyboardInterrupt: ",
+        "raises_other": "Odd: two lines",
+        "half": "NameError: ",
     }
     for name, error in errors.items():
-        (warning,) = [line for line in warnings if name in line]
+        (warning,) = [line for line in warnings if f"{name}-tasks" in line]
         assert error in warning
     assert len(warnings) == len(errors)
 
 
 def test_a_task_that_may_be_of_a_broken_package_is_refused_with_its_error(installed):
     installed({"exits": BROKEN["exits"]})
-    with pytest.raises(ConfigError, match=r"task=Exits-Task is not a task: .*of exits of exits-tasks.*get a licence"):
+    with pytest.raises(ConfigError, match=r"task=Exits-Task .*exits-tasks.*SystemExit"):
         resolve_task("Exits-Task")
 
 
 def test_a_package_that_ends_the_process_is_named(installed):
     installed({"deadly": "import os; os.kill(os.getpid(), 11)", **WORKING})
-    with pytest.raises(ConfigError, match="deadly of deadly-tasks cannot be imported: exit code -11"):
+    with pytest.raises(ConfigError, match=r"deadly-tasks .*-11"):
         registered_tasks()
     assert resolve_task("reach") == REACH
 
@@ -132,13 +124,13 @@ def test_a_package_that_takes_long_is_named_meanwhile(installed, monkeypatch, ca
     monkeypatch.setattr(registry, "SLOW_SECONDS", 0.5)
     installed({"sleepy": "import time; time.sleep(3)\n" + WORKING["whole"]})
     assert "Whole" in registered_tasks()
-    assert "sleepy of sleepy-tasks" in capsys.readouterr().err
+    assert "sleepy-tasks" in capsys.readouterr().err
 
 
 def test_a_broken_isaac_lab_is_reported_in_one_line(installed):
     folder = installed({})
     (folder / "isaaclab_tasks.py").write_text("raise ImportError('no such library')")
-    with pytest.raises(ConfigError, match="isaaclab_tasks cannot be imported: ImportError: no such library"):
+    with pytest.raises(ConfigError, match=r"isaaclab_tasks .*ImportError"):
         registered_tasks()
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stands in for isaaclab_pc.workers: same jobs, files and exit codes, no simulator.
 
-The settings' seed chooses what happens: 1 waits for a signal, 2 is refused, 3 crashes, 11 ends in a storm, 12 diverges,
-anything else completes.
+The settings' seed chooses what happens, when stability is measured at the second cell: 1 waits for a signal, 2 is
+refused, 3 crashes, 4 is killed, 11 ends in a storm, 12 diverges, anything else completes.
 """
 
 import json
@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.num_envs.trial import MemoryReport, Outcome, Trial
+from isaaclab_pc.physics.stability import Cell
 from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
 from isaaclab_pc.run.folder import SETTINGS_NAME
-from isaaclab_pc.run.jobs import JOBS, PlanJob, PlayJob, ProbeJob, TrainJob
+from isaaclab_pc.run.jobs import JOBS, PlanJob, PlayJob, ProbeJob, StabilityJob, TrainJob
 from isaaclab_pc.run.record import CheckpointEntries, CheckpointEntry, RunRecord
 
-WAITS, REFUSED, CRASHES = 1, 2, 3
+WAITS, REFUSED, CRASHES, KILLED = 1, 2, 3, 4
 STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}
 
 
@@ -29,15 +30,18 @@ def main(mode: str, path: Path) -> int:
     seen = {"argv": sys.argv[1:], **job.to_dict()}
     (path.parent / "seen.json").write_text(json.dumps(seen), encoding="utf-8")
     seed = job.settings.seed
+    if isinstance(job, StabilityJob):
+        # The first cell of a grid is measured whatever the seed is.
+        seed = seed if job.values["decimation"] == 2 else 0
     if seed == REFUSED:
         if isinstance(job, ProbeJob):
             Trial(job.num_envs, Outcome.ERROR, detail="no such field", config_error=True).write(job.result)
         print("error: no such field")
         return 2
+    if seed == WAITS and isinstance(job, (ProbeJob, StabilityJob)):
+        Path("waiting").touch()
+        time.sleep(60)
     if isinstance(job, ProbeJob):
-        if seed == WAITS:
-            Path("probing").touch()
-            time.sleep(60)
         tensors = {"camera buffers": job.num_envs << 12}
         memory = MemoryReport(before_env=6 << 20, after_env=8 << 20, tensors=tensors)
         Trial(job.num_envs, Outcome.FITS, frames_per_second=100.0, memory=memory).write(job.result)
@@ -45,6 +49,8 @@ def main(mode: str, path: Path) -> int:
         batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * job.num_envs}
         plan = {"batch": batch, "findings": ["warning: too many threads"]}
         job.result.write_text(json.dumps(plan), encoding="utf-8")
+    elif isinstance(job, StabilityJob):
+        return measure(job, path, seed)
     elif isinstance(job, PlayJob):
         (path.parent / "result.json").write_text("{}", encoding="utf-8")
     elif isinstance(job, TrainJob):
@@ -56,13 +62,28 @@ def main(mode: str, path: Path) -> int:
     return 0
 
 
+def measure(job: StabilityJob, path: Path, seed: int) -> int:
+    if seed == CRASHES:
+        path.with_name("worker.log").write_text("RuntimeError: it broke\n", encoding="utf-8")
+        return 1
+    decimation = job.values["decimation"]
+    settings = {"dt": 1 / 30 / decimation}
+    if seed == KILLED:
+        Cell(settings, note="the simulator crashed").write(job.result)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    Cell(settings, 10_000, {"state": 2 - decimation // 2}, 1000 / decimation, cost=decimation).write(job.result)
+    return 0
+
+
 def train(record: RunRecord, seed: int) -> int:
     if seed == CRASHES:
         (record.folder / "worker.log").write_text("Traceback\nRuntimeError: it broke\n", encoding="utf-8")
         return 1
     with SignalFlag() as flag:
-        while seed == WAITS and not flag.received:
+        if seed == WAITS:
             print("training", flush=True)
+            Path("waiting").touch()
+        while seed == WAITS and not flag.received:
             time.sleep(0.05)
         checkpoint = record.folder / "checkpoints" / "model_3.pt"
         checkpoint.parent.mkdir(exist_ok=True)

@@ -62,13 +62,6 @@ def restart(num_envs: int, taken: int = 0, cause: DeathCause = DeathCause.OUT_OF
     return RestartEntry(time=now, cause=cause.value, detail="", iteration=9, from_iteration=6, note="", **told)
 
 
-def test_an_answer_that_was_chosen_for_its_memory_has_no_speed_to_contradict(record, cache):
-    record.update(answer=replace(ANSWER, frames_per_second=0.0))
-    train_at(record, 700)
-    check_answer(record, None, cache)
-    assert (cache.get("key"), verdict_of(record)) == (PROFILE, "")
-
-
 @pytest.mark.parametrize(("speed", "doubt"), [(1250, None), (800, None), (1350, Doubt.SPEED), (700, Doubt.SPEED)])
 def test_a_speed_that_is_another_puts_the_answer_in_doubt(record, cache, speed, doubt, capsys):
     train_at(record, speed)
@@ -86,6 +79,7 @@ def test_a_speed_that_is_another_puts_the_answer_in_doubt(record, cache, speed, 
         {"num_envs": 32},
         {"answer": None},
         {"answer": replace(ANSWER, minibatch_size=0)},
+        {"answer": replace(ANSWER, frames_per_second=0.0)},
         {"answer": replace(ANSWER, verdict="heard before")},
     ],
 )
@@ -139,7 +133,7 @@ def test_memory_that_others_took_and_other_ends_say_nothing_against_it(record, c
     train_at(record, 1000)
     check_answer(record, None, cache)
     assert cache.get("key") == PROFILE
-    assert verdict_of(record) == "1000 frames/s, as in its trial"
+    assert verdict_of(record).startswith("1000 frames/s")
 
 
 def test_an_answer_for_other_configurations_is_forgotten(record, cache):

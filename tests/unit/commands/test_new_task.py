@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from isaaclab_pc.commands.new_task import main, new_task
+from isaaclab_pc.commands.new_task import new_task
 from isaaclab_pc.errors import ConfigError
 
 INIT = '''# SPDX-License-Identifier: BSD-3-Clause
@@ -61,14 +61,8 @@ def test_what_it_writes_passes_the_linter(tasks: Path, check: list[str]) -> None
     "name", ["Press", "press-button", "2press", "press__button", "class", "", "true", "null", "nan", "inf", "x" * 300]
 )
 def test_a_name_that_no_module_or_setting_can_have_is_refused(tasks: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="lower-case words"):
+    with pytest.raises(ConfigError, match="press_button"):
         new_task(name, tasks)
-
-
-def test_a_task_that_exists_is_left_alone(tasks: Path) -> None:
-    new_task("press_button", tasks)
-    with pytest.raises(ConfigError, match="exists already"):
-        new_task("press_button", tasks)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_and_nothing_is_left(
@@ -77,13 +71,10 @@ def test_a_folder_that_cannot_be_written_is_refused_and_nothing_is_left(
     before = sorted(tasks.iterdir())
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", mock.Mock(side_effect=PermissionError(13, "Permission denied")))
-        with pytest.raises(ConfigError, match=r"cannot be written"):
+        with pytest.raises(ConfigError, match="Permission denied"):
             new_task("press_button", tasks)
     assert sorted(tasks.iterdir()) == before
+
     new_task("press_button", tasks)
-
-
-@pytest.mark.parametrize(("arguments", "message"), [([], "expected one name"), (["lift"], "exists already")])
-def test_the_script_says_what_is_wrong(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    assert main(arguments) == 2
-    assert message in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="tasks/press_button"):
+        new_task("press_button", tasks)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The number of environments of each process: which memory it is found in, and one number for several GPUs."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,65 +11,34 @@ from isaaclab_pc.num_envs.fit import FitResult
 from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.trial import Overrides
 from isaaclab_pc.settings import RunSettings
-from tests.fake_nvml import FakeGpu, FakeNvml
+from tests.fake_nvml import FakeGpu
 
 GIB = 1 << 30
 EXTRA = GIB // 2
 
 
-@pytest.fixture
-def group(nvml: FakeNvml) -> Callable[..., list[GpuGroup]]:
-    """Group GPUs of a machine, given (model, total GiB, used GiB) of each."""
-
-    def make(gpus: list[tuple[str, int, int]], devices: list[str] | None = None) -> list[GpuGroup]:
-        nvml.gpus = [FakeGpu(model, total * GIB, used * GIB) for model, total, used in gpus]
-        named = devices or [f"cuda:{index}" for index in range(len(gpus))]
-        return group_gpus(named, EXTRA, Gpu)
-
-    return make
-
-
 @pytest.mark.parametrize(
-    ("gpus", "devices", "groups"),
+    ("gpus", "named", "groups"),
     [
-        pytest.param(
-            [("A", 8, 1)] * 3,
-            None,
-            [GpuGroup(("cuda:0", "cuda:1", "cuda:2"), "cuda:0", 2 * EXTRA)],
-            id="of equal ones the first has the least room",
-        ),
-        pytest.param(
-            [("A", 8, 1), ("A", 8, 2)],
-            None,
-            [GpuGroup(("cuda:0", "cuda:1"), "cuda:1", 0)],
-            id="or one that others use",
-        ),
-        pytest.param(
-            [("A", 8, 1), ("B", 8, 1), ("A", 16, 1), ("B", 8, 1)],
-            None,
-            [
-                GpuGroup(("cuda:0",), "cuda:0", 3 * EXTRA),
-                GpuGroup(("cuda:1", "cuda:3"), "cuda:1", 0),
-                GpuGroup(("cuda:2",), "cuda:2", 0),
-            ],
-            id="other models and sizes are other groups",
-        ),
-        pytest.param(
-            [("A", 8, 1), ("B", 8, 1)],
-            ["cuda:1", "cuda:0"],
-            [GpuGroup(("cuda:1",), "cuda:1", EXTRA), GpuGroup(("cuda:0",), "cuda:0", 0)],
-            id="the first that is named is the first process",
-        ),
-        pytest.param([("A", 8, 1)], None, [GpuGroup(("cuda:0",), "cuda:0", 0)], id="a single one keeps its memory"),
+        # Of equal ones the first has the least room, or one that others use.
+        (["A 8 1"] * 3, (0, 1, 2), [((0, 1, 2), 0, 2)]),
+        (["A 8 1", "A 8 2"], (0, 1), [((0, 1), 1, 0)]),
+        # Other models and sizes are other groups.
+        (["A 8 1", "B 8 1", "A 16 1", "B 8 1"], (0, 1, 2, 3), [((0,), 0, 3), ((1, 3), 1, 0), ((2,), 2, 0)]),
+        # The first that is named is the first process.
+        (["A 8 1", "B 8 1"], (1, 0), [((1,), 1, 1), ((0,), 0, 0)]),
+        # A single one keeps its memory.
+        (["A 8 1"], (0,), [((0,), 0, 0)]),
     ],
 )
-def test_gpus_that_stand_for_each_other_are_searched_where_there_is_the_least_room(
-    group: Callable[..., list[GpuGroup]],
-    gpus: list[tuple[str, int, int]],
-    devices: list[str] | None,
-    groups: list[GpuGroup],
-) -> None:
-    assert group(gpus, devices) == groups
+def test_gpus_that_stand_for_each_other_are_searched_where_there_is_the_least_room(nvml, gpus, named, groups) -> None:
+    models = [gpu.split() for gpu in gpus]
+    nvml.gpus = [FakeGpu(model, int(total) * GIB, int(used) * GIB) for model, total, used in models]
+    found = group_gpus([f"cuda:{index}" for index in named], EXTRA, Gpu)
+    assert found == [
+        GpuGroup(tuple(f"cuda:{index}" for index in those), f"cuda:{device}", others * EXTRA)
+        for those, device, others in groups
+    ]
 
 
 GROUPS = [GpuGroup((f"cuda:{index}",), f"cuda:{index}", 0) for index in range(3)]

@@ -2,6 +2,7 @@
 """The parent of a replay with a fake child behind the process boundary, and what makes a finding."""
 
 import math
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,15 +84,12 @@ def dump(tmp_path: Path) -> Path:
 def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Replace the child by one that writes a result and exits with a code."""
 
-    def install(result: ReplayResult | None, code: int = 0, says: str = "") -> Callable[[], ReplayJob]:
+    def install(result: ReplayResult | None, code: int = 0) -> Callable[[], ReplayJob]:
         script = tmp_path / "child.py"
         script.write_text(
             "import pathlib, sys\n"
-            f"print({says!r}, end='')\n"
             f"result = {None if result is None else result.to_json()!r}\n"
-            "folder = pathlib.Path(sys.argv[2]).parent\n"
-            "if result: (folder / 'result.json').write_text(result)\n"
-            "(folder / 'worker.log').write_text('simulator: no memory')\n"
+            "if result: pathlib.Path(sys.argv[2]).with_name('result.json').write_text(result)\n"
             f"sys.exit({code})"
         )
         monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, str(script)))
@@ -104,25 +102,22 @@ def test_the_finding_names_the_physics_step_the_joint_and_the_value(dump: Path, 
     child(FOUND)
     assert replay.main([f"dump={dump}"]) == 0
     out = capsys.readouterr().out
-    assert (
-        "environment 3 of IsaacPC-Lift-Cube-Franka-Direct on newton_mjwarp, seed 7, episode 6: state in step 40" in out
-    )
-    assert "every step begun in its recorded state" in out
-    assert "first fault: step 2 of 3 (step 5 of the episode), physics step 2 of 2" in out
-    assert "robot joint6: joint velocity nan rad/s, bound 52.2" in out
-    assert "in the 2 physics steps before: 3, 41.25" in out
-    assert "cube: position -123.4 m, bound -100" in out
-    assert "and 3 more in the same physics step" in out
-    assert "follows the recording to within 2e-05" in out
+    introduction = r"environment 3 \S+ \S+ \S+ newton_mjwarp, seed 7, episode 6: state \S+ step 40 "
+    assert re.search(introduction, out)
+    assert re.search(r"step 2 of 3 \(step 5 .*\), physics step 2 of 2\n", out)
+    assert "robot joint6: joint velocity nan rad/s, bound 52.2\n" in out
+    assert ": 3, 41.25\n" in out
+    assert "cube: position -123.4 m, bound -100\n" in out
+    assert " 3 more " in out
+    assert " 2e-05 " in out
 
 
-def test_what_does_not_reproduce_says_how_far_it_came_apart(dump: Path, child, capsys) -> None:
+def test_a_fault_that_does_not_reproduce_is_no_error(dump: Path, child, capsys) -> None:
     child(NOT_FOUND)
     assert replay.main([f"dump={dump}"]) == 0
     out = capsys.readouterr().out
-    assert "did not reproduce: all 3 steps stayed finite and in bounds" in out
-    assert "only the first state restored" in out
-    assert "leaves the recording in step 2, by 0.25 rad or m" in out
+    assert "not reproduce" in out
+    assert "step 2, by 0.25 rad " in out
 
 
 def test_the_child_gets_one_environment_with_the_runs_settings(dump: Path, child) -> None:
@@ -150,7 +145,7 @@ def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: P
     has_visualizers("viser")
     job = child(FOUND, code=130)
     assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
-    assert "first fault: step 2 of 3" in capsys.readouterr().out
+    assert "first fault" in capsys.readouterr().out
     settings = job().settings
     assert (settings.visualizer, settings.obs) == ("viser", "points"), "who watches sees the clouds of the run, too"
     assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
@@ -175,37 +170,22 @@ def test_a_result_keeps_numbers_that_are_not_finite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("about", "message"),
+    ("about", "arguments", "words"),
     [
-        ({"versions": {**VERSIONS, "isaaclab_pc": "0.0.1"}}, "made with isaaclab_pc 0.0.1"),
-        ({"config": {}}, "no settings of a run"),
-        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, "The dump lacks agent, "),
-        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct", "tsk": 1}}, "The dump: tsk is not a setting: did you"),
-        ({"task": "IsaacPC-Reach-Point-Franka-Direct"}, "contradicts itself"),
+        ({"versions": {**VERSIONS, "isaaclab_pc": "0.0.1"}}, [], "isaaclab_pc==0.0.1"),
+        ({"config": {}}, [], "settings"),
+        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, [], "agent,"),
+        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct", "tsk": 1}}, [], "tsk task"),
+        ({"task": "IsaacPC-Reach-Point-Franka-Direct"}, [], "IsaacPC-Reach-Point-Franka-Direct Lift-Cube"),
+        ({}, ["env=4"], "env=4 3, 9"),
+        ({}, ["task=reach"], "task=reach IsaacPC-Lift-Cube-Franka-Direct"),
+        ({}, ["num_envs=3"], "num_envs"),
     ],
 )
-def test_a_dump_of_something_else_is_refused(tmp_path: Path, child, capsys, about, message: str) -> None:
+def test_a_dump_of_something_else_or_a_wrong_setting_is_refused(dump: Path, child, refused, about, arguments, words):
     child(FOUND)
-    make_dump(**about).save(tmp_path / "a.npz")
-    assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert "Traceback" not in error
-    assert not (tmp_path / "replay").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["env=4"], "env=4: the dump holds 3, 9"),
-        (["task=reach"], "task=reach: the dump is of IsaacPC-Lift-Cube-Franka-Direct"),
-        (["num_envs=3"], "num_envs has no use here"),
-    ],
-)
-def test_a_wrong_setting_is_refused(dump: Path, child, capsys, arguments: list[str], message: str) -> None:
-    child(FOUND)
-    assert replay.main([f"dump={dump}", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    make_dump(**about).save(dump)
+    refused(replay, [f"dump={dump}", *arguments], words)
     assert not (dump.parent / "replay").exists()
 
 
@@ -213,7 +193,7 @@ def test_a_version_of_a_solver_that_differs_is_a_note(tmp_path: Path, child, cap
     child(FOUND)
     make_dump(versions={**VERSIONS, "newton": "0.9"}).save(tmp_path / "a.npz")
     assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
-    assert "note: the dump was made with newton 0.9" in capsys.readouterr().out
+    assert re.search("note: .* newton 0.9", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

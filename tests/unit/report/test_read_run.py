@@ -28,27 +28,27 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("field", ODD)
-def test_an_odd_field_of_the_record_is_said_and_the_rest_is_shown(tmp_path, field):
+def test_odd_fields_of_the_record_are_said_and_the_rest_is_shown(tmp_path):
     folder = make_run(tmp_path / "run").folder
-    edit(folder, **{field: ODD[field]})
-    run = read_run(folder)
-    assert any(problem.startswith(f"run.json, {field}") for problem in run.problems)
-    assert run.curves is not None
-    assert run.data.completed_iterations == 6
+    record = (folder / "run.json").read_text(encoding="utf-8")
+    for field, value in ODD.items():
+        (folder / "run.json").write_text(record, encoding="utf-8")
+        edit(folder, **{field: value})
+        run = read_run(folder)
+        assert any(problem.startswith(f"run.json, {field}") for problem in run.problems), field
+        assert run.curves is not None
+        assert run.data.completed_iterations == 6
 
-
-def test_all_odd_fields_together_leave_a_run(tmp_path):
-    folder = make_run(tmp_path / "run").folder
     edit(folder, **ODD)
     run = read_run(folder)
     assert len(run.problems) >= len(ODD)
-    assert run.data.task == "unknown task"
     assert run.data.env_steps == 6144
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{}", '{"a": 1}', "[" * 100_000, "\x00"])
 def test_a_folder_without_the_record_of_a_run_is_refused(tmp_path, content):
+    with pytest.raises(ConfigError, match=r"run\.json"):
+        read_run(tmp_path)
     (tmp_path / "run.json").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"run\.json"):
         read_run(tmp_path)
@@ -76,8 +76,7 @@ def test_odd_files_beside_the_record_are_said(tmp_path):
     (folder / "events.jsonl").write_text("\n".join(lines), encoding="utf-8")
     run = read_run(folder)
     said = "\n".join(run.problems)
-    for text in ("dump_1.npz cannot be read", "config.yaml cannot be read", "line 2: not an event", "203 lines"):
-        assert text in said, text
+    assert [text for text in ("dump_1.npz", "config.yaml", "line 2:", "line 3:", "203 lines") if text not in said] == []
     assert [dump.path.name for dump in run.dumps] == ["dump_0.npz"], "the other one is shown"
 
 

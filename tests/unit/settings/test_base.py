@@ -31,7 +31,7 @@ class Inner(Settings):
     group = "inner"
 
     count: Annotated[int, Field(ge=1, le=9)] = 3
-    """How many there are."""
+    """How many."""
 
 
 class Outer(Settings):
@@ -41,8 +41,8 @@ class Outer(Settings):
     """Which side it is on."""
 
     speed: Annotated[float, Field(gt=0, le=10), Unit("m/s")] | None = None
-    """How fast
-    it goes."""
+    """How
+    fast."""
 
     inner: Inner = Inner()
 
@@ -83,8 +83,8 @@ def test_settings_are_found_by_dotted_name_in_the_order_in_which_they_are_writte
     found = settings_of(Outer)
     assert list(found) == ["name", "speed", "inner.count"]
     assert found["inner.count"].key == "inner.count"
-    assert found["inner.count"].meaning == "How many there are."
-    assert found["speed"].meaning == "How fast it goes."
+    assert found["inner.count"].meaning == "How many."
+    assert found["speed"].meaning == "How fast."
     assert Outer().flat() == flatten({"name": "left", "speed": None, "inner": {"count": 3}})
     assert Outer().flat() == {"name": "left", "speed": None, "inner.count": 3}
 
@@ -113,15 +113,15 @@ def test_a_refusal_names_the_setting_the_value_and_what_is_taken(values: dict[st
 def test_one_value_is_checked_without_the_others() -> None:
     setting = settings_of(RunSettings)["scaling.min"]
     check_value(setting, 64)  # above scaling.max, which this check knows nothing of
-    with pytest.raises(ConfigError, match=r"^scaling\.min=1\.5: expected null, or a whole number from 1 to 65,536\.$"):
+    with pytest.raises(ConfigError, match=r"^scaling\.min=1\.5: .*65,536"):
         check_value(setting, 1.5)
 
 
 def test_settings_of_a_script_are_read_as_text() -> None:
     assert Own(episodes="7").episodes == 7  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match=r"^episodes=0: expected a whole number of at least 1\.$"):
+    with pytest.raises(ConfigError, match=r"^episodes=0: "):
         Own(episodes=0)
-    with pytest.raises(ConfigError, match=r"^episodes=many: expected"):
+    with pytest.raises(ConfigError, match=r"^episodes=many: "):
         Own(episodes="many")  # pyright: ignore[reportArgumentType]
 
 

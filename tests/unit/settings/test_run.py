@@ -20,31 +20,21 @@ def test_every_setting_says_what_it_is():
     assert silent == []
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("num_envs", 0),
-        ("num_envs", "8"),
-        ("num_envs", 65_537),
-        ("seed", 2**32),
-        ("physics.dt", 0),
-        ("physics.dt", 0.11),
-        ("device", "gpu"),
-        ("device", "cuda:0\n"),
-        ("points.crop", [[0, 1], [0, 1]]),
-        ("points.crop", [[0, 1], [0, 1], [1, 1]]),
-        ("points.crop", [[0, 1], [0, 1], [0, float("nan")]]),
-        ("points.features", ["rgb", "rgb"]),
-        ("guard.max_abs", float("inf")),
-        ("scaling.budget", 1.5),
-        ("scaling.budget", "lots"),
-        ("resume", ""),
-        ("visualizer", "none"),
-        ("visualizer", []),
-        ("visualizer", ["viser", "viser"]),
-        ("visualizer", ["viser", None]),
-    ],
-)
+WRONG = {
+    "num_envs": (0, "8", 65_537),
+    "seed": (2**32,),
+    "physics.dt": (0, 0.11),
+    "device": ("gpu", "cuda:0\n"),
+    "points.crop": ([[0, 1], [0, 1]], [[0, 1], [0, 1], [1, 1]], [[0, 1], [0, 1], [0, float("nan")]]),
+    "points.features": (["rgb", "rgb"],),
+    "guard.max_abs": (float("inf"),),
+    "scaling.budget": (1.5, "lots"),
+    "resume": ("",),
+    "visualizer": ("none", [], ["viser", "viser"], ["viser", None]),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in WRONG.items() for value in values])
 def test_a_wrong_value_is_refused_by_name(key, value):
     with pytest.raises(ConfigError, match=rf"^{key}=[\s\S]*: expected "):
         check_value(SETTINGS[key], value)
@@ -62,14 +52,14 @@ def test_a_wrong_value_is_refused_by_name(key, value):
     ],
 )
 def test_a_wrong_choice_shows_the_near_one(key, value, near):
-    with pytest.raises(ConfigError, match=rf"; did you mean {near}\?$"):
+    with pytest.raises(ConfigError, match=rf" {near}\?$"):
         check_value(SETTINGS[key], value)
 
 
 def test_lists_filled_by_the_program_are_no_settings_of_a_user():
     assert {"env_overrides", "agent_overrides"} == INTERNAL
     assert not INTERNAL & set(SETTINGS)
-    with pytest.raises(ConfigError, match=r"env_overrides=env\.x=1: expected a list of text"):
+    with pytest.raises(ConfigError, match=r"^env_overrides=env\.x=1: "):
         RunSettings().with_values({"env_overrides": "env.x=1"})
 
 
@@ -88,37 +78,32 @@ def test_visualizers_are_none_one_name_or_several():
     assert RunSettings(visualizer=["viser", "newton_gl"]).visualizers == ("viser", "newton_gl")
 
 
-def test_the_seed_of_training_is_refused_for_the_evaluation():
-    with pytest.raises(ConfigError, match=r"^eval\.seed=7 is the seed of training too"):
-        RunSettings().with_values({"seed": 7, "eval.seed": 7})
-
-
 @pytest.mark.parametrize(
-    ("values", "other"), [({"seed": 7, "eval.best_seed": 7}, "seed"), ({"eval.best_seed": 1000}, "eval.seed")]
+    ("values", "message"),
+    [
+        ({"seed": 7, "eval.seed": 7}, r"^eval\.seed=7 "),
+        ({"seed": 7, "eval.best_seed": 7}, r"^eval\.best_seed=7 is seed "),
+        ({"eval.best_seed": 1000}, r"^eval\.best_seed=1000 is eval\.seed "),
+    ],
 )
-def test_the_best_checkpoint_is_chosen_on_resets_that_nothing_else_uses(values, other):
-    with pytest.raises(ConfigError, match=rf"^eval\.best_seed=\d+ is {other} too"):
+def test_training_the_evaluation_and_the_choice_of_the_best_checkpoint_share_no_resets(values, message):
+    with pytest.raises(ConfigError, match=message):
         RunSettings().with_values(values)
 
 
 # The file
 
 
-def test_settings_survive_saving_and_loading(tmp_path):
+def test_settings_survive_saving_and_an_editor_on_windows(tmp_path):
     settings = compose(
         ["points.crop=[[0,1],[0,1],[0,1]]", "num_envs=8", "visualizer=[viser,newton_gl]"],
         ["env.a='x: y'"],
         ["agent.b=[1,2]"],
     )
-    settings.save(tmp_path / "config.yaml")
-    assert RunSettings.load(tmp_path / "config.yaml") == settings
-    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
-
-
-def test_a_file_that_an_editor_on_windows_saved_is_the_same(tmp_path):
     path = tmp_path / "config.yaml"
-    settings = compose(["num_envs=8"])
     settings.save(path)
+    assert RunSettings.load(path) == settings
+    assert list(tmp_path.iterdir()) == [path]
     path.write_bytes("\N{ZERO WIDTH NO-BREAK SPACE}".encode() + path.read_bytes().replace(b"\n", b"\r\n"))
     assert RunSettings.load(path) == settings
 
@@ -126,19 +111,19 @@ def test_a_file_that_an_editor_on_windows_saved_is_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- 1", "holds no settings"),
-        ("task: reach", "lacks"),
-        ("[" * 5000, "cannot be read"),
-        ("num_env: 8", "num_env is not a setting: did you mean num_envs"),
-        ("physics: {dtt: 1}", r"physics\.dtt is not a setting: did you mean physics\.dt"),
-        ("physics: {1: 2}", r"physics\.1 is not a setting"),
-        ("task: lift\n\tseed: 1", "cannot be read: line 2: "),
-        ("seed: 1\nphysics: {dt: 0.1,\n  dt: 0.2}", "cannot be read: line 3: dt stands there twice"),
-        ("seed: 1\n---\nseed: 2", "cannot be read: line 2: "),
-        ("task: !!python/name:os.system", "cannot be read: line 1: could not determine a constructor"),
-        ("a: &a [*a]", "a is not a setting"),
-        (b"task: caf\xe9", "cannot be read: .*utf-8"),
-        ("task: lift".encode("utf-16"), "cannot be read: .*utf-8"),
+        ("- 1", "settings"),
+        ("task: reach", r"guard\.mode"),
+        ("[" * 5000, "config.yaml"),
+        ("num_env: 8", r"num_env .*num_envs\?"),
+        ("physics: {dtt: 1}", r"physics\.dtt .*physics\.dt\b"),
+        ("physics: {1: 2}", r"physics\.1 "),
+        ("task: lift\n\tseed: 1", "line 2: "),
+        ("seed: 1\nphysics: {dt: 0.1,\n  dt: 0.2}", "line 3: dt "),
+        ("seed: 1\n---\nseed: 2", "line 2: "),
+        ("task: !!python/name:os.system", "line 1: "),
+        ("a: &a [*a]", "a "),
+        (b"task: caf\xe9", "utf-8"),
+        ("task: lift".encode("utf-16"), "utf-8"),
     ],
     ids=ascii,
 )
@@ -156,5 +141,5 @@ def test_a_file_that_lacks_settings_is_refused_by_their_names(tmp_path):
     del data["visualizer"], data["guard"], data["physics"]["contacts"]
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(data), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"lacks guard\.dump.*guard\.mode.*physics\.contacts, visualizer: it was"):
+    with pytest.raises(ConfigError, match=r"guard\.dump.*guard\.mode.*physics\.contacts, visualizer\b"):
         RunSettings.load(path)

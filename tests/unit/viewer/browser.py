@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A headless Chromium, spoken to over its DevTools protocol."""
 
-import base64
 import itertools
 import json
 import re
@@ -93,9 +92,6 @@ class Browser:
         """Press a letter and let it go."""
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=f"Key{key.upper()}", text=key)
-
-    def screenshot(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def _remember(self, message: dict[str, Any]) -> None:
         parameters = message.get("params", {})

@@ -9,18 +9,6 @@ from isaaclab_pc.viewer.controls import Controls
 STEP_S = 1e-9
 
 
-def test_single_steps_pause_what_runs_until_it_runs_again():
-    controls = Controls()
-    assert controls.take_step(STEP_S)
-    controls.step()
-    assert [controls.take_step(STEP_S) for _ in range(3)] == [True, False, False]
-    controls.pause()
-    assert controls.paused
-    assert not controls.take_step(STEP_S)
-    controls.run()
-    assert controls.take_step(STEP_S)
-
-
 def test_a_fault_pauses_only_who_asked_to_run_to_it():
     controls = Controls()
     controls.saw_fault("env 0: reward")
@@ -31,7 +19,7 @@ def test_a_fault_pauses_only_who_asked_to_run_to_it():
     assert controls.take_step(STEP_S)
     controls.saw_fault("env 0: reward")
     assert controls.paused
-    assert controls.message == "fault: env 0: reward"
+    assert "env 0: reward" in controls.message
 
     controls.run()
     controls.saw_fault("env 0: reward")
@@ -53,12 +41,3 @@ def test_without_a_limit_every_step_is_due():
     controls = Controls()
     controls.speed = math.inf
     assert all(controls.take_step(1e6) for _ in range(10))
-
-
-def test_a_reset_and_a_rebuild_are_told_once():
-    controls = Controls()
-    controls.reset()
-    assert (controls.take_reset(), controls.take_reset()) == (True, False)
-    controls.rebuild({"points.num_points": 64})
-    assert controls.take_rebuild() == {"points.num_points": 64}
-    assert controls.take_rebuild() is None

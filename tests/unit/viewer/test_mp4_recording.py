@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from isaaclab_pc.viewer.scene_pictures import PictureView, draw_points
+from isaaclab_pc.viewer.scene_pictures import PictureView, depth_picture, draw_points
 from tests.unit.viewer import scenes
 
 VIEW = PictureView(eye=(2.0, 0.0, 0.0), target=(0.0, 0.0, 0.0), width=64, height=48, fov_deg=60.0)
@@ -23,6 +23,14 @@ def test_points_are_drawn_where_the_camera_sees_them_and_the_nearest_is_on_top()
     assert columns.min() == 32 + int(0.5 / 2.0 * 32.0 / np.tan(np.radians(30.0)))
     assert rows.max() < 24
     assert (picture[0, 0] == 100 // 5 + 204).all()
+
+
+def test_depth_is_coloured_from_near_to_far_and_misses_are_black():
+    picture = depth_picture(np.array([[0.5, 1.0], [0.0, 0.75]], np.float32))
+    near, far, miss = picture[0, 0], picture[0, -1], picture[-1, 0]
+    assert picture.shape == (8, 8, 3)
+    assert not np.array_equal(near, far)
+    assert np.array_equal(miss, [0, 0, 0])
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def test_a_reset_has_no_reward_and_every_step_has_its_terms(path):
 
 
 def test_faults_are_in_the_log_of_their_environment(path):
-    assert read(path, "env_1/guard", "TextLog:text") == {2: ["environment 1: joint_velocity, reward"]}
+    ((step, (text,)),) = read(path, "env_1/guard", "TextLog:text").items()
+    assert (step, text.split(": ")[-1]) == (2, "joint_velocity, reward")
     assert read(path, "env_0/guard", "TextLog:text") == {}
 
 
