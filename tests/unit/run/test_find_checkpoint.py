@@ -69,7 +69,7 @@ def test_what_cannot_be_resumed_is_refused(tmp_path, find, make_run):
         find("latest")
     with pytest.raises(ConfigError, match=r"^resume=lastest: .*latest, best"):
         find("lastest")
-    with pytest.raises(ConfigError, match=r"init=pretrained .* scripts/play\.py resume=pretrained"):
+    with pytest.raises(ConfigError, match=r"init=pretrained .*scripts/play\.py"):
         find("pretrained")
     empty = make_run("a")
     with pytest.raises(ConfigError, match=f"^resume={empty}: "):
@@ -79,7 +79,7 @@ def test_what_cannot_be_resumed_is_refused(tmp_path, find, make_run):
     with pytest.raises(ConfigError, match=rf"^resume={stranger} .*checkpoints/model_<n>\.pt"):
         find(str(stranger))
     make_run("a", latest="model_2.pt", runner="skrl")
-    with pytest.raises(ConfigError, match=r"rsl_rl/reach .* runner=skrl"):
+    with pytest.raises(ConfigError, match=r"rsl_rl/reach .*runner=skrl"):
         find("latest")
 
 

@@ -67,7 +67,7 @@ def test_a_chosen_cache_that_can_be_made_is_accepted_and_not_made_yet(tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
     monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"file/[\d.]+, .* WARP_CACHE_PATH"):
+    with pytest.raises(ConfigError, match=r"file/[\d.]+, .*WARP_CACHE_PATH"):
         check_kernel_cache()
 
 

@@ -93,7 +93,7 @@ def test_another_order_of_the_gpus_is_refused_where_there_are_any(nvml, monkeypa
 def test_a_browser_shows_no_crowd_unless_it_is_forced(has_visualizers):
     has_visualizers("viser")
     settings = RunSettings(device="cpu", num_envs=65, visualizer="viser").with_values({"physics.backend": "ovphysx"})
-    with pytest.raises(ConfigError, match=r"^num_envs=65: .* 64 .* force=true"):
+    with pytest.raises(ConfigError, match=r"^num_envs=65: .*\b64\b.*force=true"):
         choose_platform(settings)
     assert choose_platform(settings.with_values({"force": True})).num_envs == 65
     assert choose_platform(settings.with_values({"num_envs": 64})).num_envs == 64
@@ -175,6 +175,6 @@ def test_torchrun_around_the_script_is_refused(monkeypatch):
 
 def test_a_logger_that_is_not_installed_is_refused_with_the_command(monkeypatch):
     monkeypatch.setattr(requirements, "is_installed", lambda name: False)
-    with pytest.raises(ConfigError, match=r"^logger=wandb: .* pip install 'isaaclab_pc\[wandb\]'"):
+    with pytest.raises(ConfigError, match=r"^logger=wandb: .*'isaaclab_pc\[wandb\]'"):
         check_logger(RunSettings(logger="wandb"))
     check_logger(RunSettings())
