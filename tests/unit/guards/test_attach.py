@@ -238,8 +238,8 @@ def test_the_task_never_reads_a_bad_state_not_even_of_a_benched_environment() ->
     assert ended == [True, True, False, False]
     assert guard.benched.tolist() == only()
     assert all(pose.isfinite().all() for pose in read)
-    obs, reward, _, _, _ = step(env)
-    assert reward[SICK] == 0.0
+    obs, paid, _, _, _ = step(env)
+    assert paid[SICK] == 0.0
     assert not obs["policy"][SICK].any()
     box.fly_away = False
     env.reset()
