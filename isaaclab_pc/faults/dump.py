@@ -92,11 +92,9 @@ class FaultDump:
         """Read and check a file of :meth:`save`; ConfigError if it is missing, broken or something else."""
         try:
             arrays = read_arrays(path, _MAX_BYTES)
-            about = json.loads(str(arrays.pop("about")))
+            about = json.loads(str(arrays.pop("about", "null")))
         except FileNotFoundError:
             raise ConfigError(f"dump={path}: there is no such file.") from None
-        except KeyError:
-            raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.") from None
         except NOT_READABLE as error:
             raise ConfigError(f"dump={path} cannot be read ({error}): give a .npz that the guard wrote.") from None
 

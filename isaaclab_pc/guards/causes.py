@@ -44,11 +44,6 @@ class Cause(IntFlag):
         """The name in logs and counters."""
         return str(self.name).lower()
 
-    @property
-    def index(self) -> int:
-        """Number of the bit."""
-        return self.value.bit_length() - 1
-
     @classmethod
     def labels(cls, bits: int) -> tuple[str, ...]:
         """Return the names of the causes in a bit mask."""

@@ -59,7 +59,7 @@ def work(job: Job, folder: Path, screen: Screen) -> int:
 
             return plan(job)
         case CheckJob():
-            from isaaclab_pc.workers.check import check
+            from isaaclab_pc.workers.plan import check
 
             return check(job)
         case DemoJob():

@@ -30,11 +30,9 @@ class ContactWatch:
         if self._warned:
             return ""
 
-        if self.usage is not None:
-            warning = dropped_contacts(self.usage)
-        else:
-            overflow = contact_overflow(self._log.lines())
-            warning = "" if overflow is None else _physx_warning(overflow)
+        warning = dropped_contacts(self.usage)
+        if self.usage is None and (overflow := contact_overflow(self._log.lines())) is not None:
+            warning = _physx_warning(overflow)
         self._warned = bool(warning)
         return warning
 
@@ -45,8 +43,10 @@ def contact_usage(env: Any) -> ContactUsage | None:
     return None if monitor is None else monitor.usage()
 
 
-def dropped_contacts(usage: ContactUsage) -> str:
-    """Return one line that names the full buffers and the settings to raise; empty when nothing was dropped."""
+def dropped_contacts(usage: ContactUsage | None) -> str:
+    """Return one line that names the full buffers and the settings to raise; empty if none is known to be dropped."""
+    if usage is None:
+        return ""
     buffers = {
         "contacts of all environments": usage["contacts"],
         "constraints of an environment": usage["constraints"],

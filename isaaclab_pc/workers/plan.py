@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the batches and problems of a run off its configs; nothing is simulated."""
+"""Read runs off their configs, before they start; nothing is simulated."""
+
+import json
 
 from isaaclab_pc.num_envs.machine import Machine
 from isaaclab_pc.num_envs.preflight import Plan, preflight
-from isaaclab_pc.run.jobs import PlanJob
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.run.jobs import CheckJob, PlanJob
 from isaaclab_pc.workers.resolve import resolve
 
 
 def plan(job: PlanJob) -> int:
-    """Write the batch plan of a run and the findings of its preflight.
-
-    Raises:
-        ConfigError: The settings do not fit.
-    """
+    """Write the batch plan of a run and the findings of its preflight; ConfigError where the settings do not fit."""
     resolved = resolve(job.settings, job.num_envs, "plan")
     findings = preflight(resolved.env_cfg, Machine.here(resolved.device), resolved.settings.visualizers)
     Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(job.result)
+    return 0
+
+
+def check(job: CheckJob) -> int:
+    """Write the numbers of iterations of many runs; ConfigError where the settings of one do not fit."""
+    iterations = set()
+    for settings in job.runs:
+        num_envs = settings.num_envs
+        if num_envs == "auto":
+            num_envs = SearchSettings.of(settings).sizes.start
+        iterations.add(resolve(settings, num_envs, "check").max_iterations)
+
+    job.result.write_text(json.dumps(sorted(iterations)), encoding="utf-8")
     return 0

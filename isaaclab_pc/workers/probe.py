@@ -125,8 +125,7 @@ def _judge(
 ) -> tuple[Outcome, str]:
     """Return the outcome of a probe that trained, and why it does not fit."""
     # First: dropped contacts can also be the reason of numbers that are not finite, and larger buffers cure both.
-    dropped = dropped_contacts(usage) if usage is not None else ""
-    if dropped:
+    if dropped := dropped_contacts(usage):
         return Outcome.OVERFLOW, dropped
 
     bad_losses = [

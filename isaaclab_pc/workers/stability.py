@@ -52,8 +52,7 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
         before = guard_counts(env)
         measured |= _run_random_actions(env, settings.seed, settings.device)
         failures = {cause: count - before[cause] for cause, count in guard_counts(env).items()}
-        usage = contact_usage(env)
-        note = dropped_contacts(usage) if usage is not None else ""
+        note = dropped_contacts(contact_usage(env))
         Cell(settings=physics, failures=failures, note=note, **measured).write(result)
     return 0
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Demonstrations as PyTorch datasets."""
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -63,12 +62,6 @@ def test_workers_read_the_same(path: Path, context: str) -> None:
     rewards = torch.cat([batch["rewards"] for batch in batches])
     assert torch.equal(rewards, torch.stack([transitions[index]["rewards"] for index in range(len(transitions))]))
     assert torch.equal(batches[0]["obs"]["points"][0], first["obs"]["points"])
-
-
-def test_a_dataset_that_was_read_can_be_pickled(path: Path) -> None:
-    episodes = Episodes(path)
-    expected = episodes[4]["actions"]
-    assert torch.equal(pickle.loads(pickle.dumps(episodes))[4]["actions"], expected)
 
 
 def test_a_missing_file_is_told_by_its_name(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from isaaclab_pc.errors import ConfigError
 from tests.no_locks import without_locks
 from tests.unit.commands.demo_helpers import POINTS, STEPS, add_wave, recorded, settings
 
+WAVE = "seed_000000000043"
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -89,19 +91,13 @@ def test_waves_that_are_not_merged_count_and_wait_for_the_next_recorder(path: Pa
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "seed_000000000043.hdf5",
-        ".seed_000000000043.hdf5.7.hdf5",
-        ".seed_000000000043.hdf5.7.tmp",
-        "../.demos.hdf5.7.tmp",
-    ],
+    "name", [f"{WAVE}.hdf5", f".{WAVE}.hdf5.7.hdf5", f".{WAVE}.hdf5.7.tmp", "../.demos.hdf5.7.tmp"]
 )
 @pytest.mark.parametrize("size", [0, 3000])
 def test_a_half_written_wave_is_dropped_and_its_seed_comes_again(path: Path, name: str, size: int) -> None:
     file = recorded(path, 42)
     add_wave(file, 43)
-    whole = file.parts / "seed_000000000043.hdf5"
+    whole = file.parts / f"{WAVE}.hdf5"
     torn = whole.rename(file.parts / name)
     os.truncate(torn, size)
     assert file.progress() == DemoCounts(episodes=2, attempts=3, successes=2, next_seed=43)
@@ -138,34 +134,34 @@ def test_an_error_while_merging_leaves_file_and_waves(path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "recorded_with"),
     [
-        ("task=push", "recorded with task=IsaacPC-Lift-Cube-Franka-Direct, not IsaacPC-Push-Cube-Franka-Direct"),
-        ("obs=depth", "recorded with obs=points, not depth"),
-        ("points.num_points=64", "recorded with points.num_points=null, not 64"),
-        ("physics.dt=0.01", "recorded with physics.dt=null, not 0.01"),
-        ("seed=1", "recorded with seed=42, not 1"),
+        ("task=push", "task=IsaacPC-Lift-Cube-Franka-Direct, .*IsaacPC-Push-Cube-Franka-Direct"),
+        ("obs=depth", "obs=points, .*depth"),
+        ("points.num_points=64", r"points\.num_points=null, .*64"),
+        ("physics.dt=0.01", r"physics\.dt=null, .*0\.01"),
+        ("seed=1", "seed=42, .*1"),
     ],
 )
-def test_demonstrations_of_other_settings_are_refused(path: Path, change: str, message: str) -> None:
+def test_demonstrations_of_other_settings_are_refused(path: Path, change: str, recorded_with: str) -> None:
     waiting = DemoFile(path.with_name("waiting.hdf5"))
     add_wave(waiting, 42)
     for file in (recorded(path, 42), waiting):
         file.check(settings("num_envs=7", "max_iterations=3"))  # neither changes what an episode is
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(ConfigError, match=recorded_with):
             file.check(settings(change))
 
 
 def test_other_files_are_refused_and_kept(path: Path) -> None:
     path.write_text("no HDF5")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match=str(path)):
         DemoFile(path).check(settings())
     assert path.read_text() == "no HDF5"
     with h5py.File(path, "w") as file:
         file.create_group("data")
-    with pytest.raises(ConfigError, match="was not recorded by"):
+    with pytest.raises(ConfigError, match=str(path)):
         DemoFile(path).check(settings())
-    with pytest.raises(ConfigError, match=r"ends in \.hdf5"):
+    with pytest.raises(ConfigError, match=r"\.hdf5"):
         DemoFile(path.with_suffix(".h5"))
 
 
@@ -179,14 +175,14 @@ def test_a_file_on_a_disk_without_locks_is_refused_and_nothing_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_locks(monkeypatch)
-    with pytest.raises(ConfigError, match=rf"no locks .*file={path}: give a file on another disk"):
+    with pytest.raises(ConfigError, match=rf"file={path}: "):
         DemoFile(path).locked().__enter__()
     assert list(path.parent.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:
     path.write_text("in the way")
-    with pytest.raises(ConfigError, match="give a file where you may write"):
+    with pytest.raises(ConfigError, match=f"{path}/demos.hdf5"):
         DemoFile(path / "demos.hdf5").locked().__enter__()
 
 

@@ -103,19 +103,15 @@ def test_grippers_that_open_where_the_config_says_are_taken(fingers: list, field
 @pytest.mark.parametrize(
     ("fingers", "turns", "fields", "named"),
     [
-        pytest.param(
-            INVERTED, False, {}, r"finger0, finger1 .*fingers_closed=\(0\.04, 0\.04\) and fingers_open=\(0\.0, 0\.0\)"
-        ),
-        pytest.param(
-            MIRRORED, False, {}, r": finger1 .*fingers_closed=\(0\.0, 0\.0\) .*fingers_open=\(0\.04, -0\.04\)"
-        ),
-        pytest.param(ROBOTIQ, True, {"finger_travel": 0.04}, r"fingers_closed=\(0\.8, 0\.8\)"),
-        pytest.param(ROBOTIQ[:1], True, {"finger_travel": 0.04}, r"fingers_closed=\(0\.8,\)"),
-        pytest.param(PANDA, False, {"fingers_closed": (0.04, 0.04), "fingers_open": (0.0, 0.0)}, "fingers_closed"),
-        pytest.param(ROBOTIQ, True, {"fingers_closed": (0.8, 0.8), "fingers_open": (0.0, 0.0)}, "finger_travel"),
-        pytest.param([([0.0, 0.0, 0.1], [1.0, 0.0, 0.0], (0.0, 0.04))], False, {}, "x axis"),
-        pytest.param([([0.0, 0.0, -0.1], LEFT, (0.0, 0.04))], False, {}, "hand=palm"),
-        pytest.param([([0.0, 0.0, 0.1], LEFT, (-math.inf, math.inf))], False, {}, "fingers_open"),
+        (INVERTED, False, {}, r"finger0, finger1 .*fingers_closed=\(0\.04, 0\.04\) .*fingers_open=\(0\.0, 0\.0\)"),
+        (MIRRORED, False, {}, r": finger1 .*fingers_closed=\(0\.0, 0\.0\) .*fingers_open=\(0\.04, -0\.04\)"),
+        (ROBOTIQ, True, {"finger_travel": 0.04}, r"fingers_closed=\(0\.8, 0\.8\)"),
+        (ROBOTIQ[:1], True, {"finger_travel": 0.04}, r"fingers_closed=\(0\.8,\)"),
+        (PANDA, False, {"fingers_closed": (0.04, 0.04), "fingers_open": (0.0, 0.0)}, "fingers_closed"),
+        (ROBOTIQ, True, {"fingers_closed": (0.8, 0.8), "fingers_open": (0.0, 0.0)}, "finger_travel"),
+        ([([0.0, 0.0, 0.1], [1.0, 0.0, 0.0], (0.0, 0.04))], False, {}, "x axis"),
+        ([([0.0, 0.0, -0.1], LEFT, (0.0, 0.04))], False, {}, "hand=palm"),
+        ([([0.0, 0.0, 0.1], LEFT, (-math.inf, math.inf))], False, {}, "fingers_open"),
     ],
 )
 def test_grippers_that_do_not_are_refused_with_what_turns_them_round(
@@ -139,10 +135,10 @@ def test_a_gripper_that_no_action_commands_is_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda _, built: setattr(built, "is_fixed_base", False), "base is free"),
-        (lambda cfg, _: setattr(cfg.scene.robot, "arm_joints", ("arn",)), r"arm_joints: .*arn: did you mean arm"),
+        (lambda _, built: setattr(built, "is_fixed_base", False), "fix_root_link"),
+        (lambda cfg, _: setattr(cfg.scene.robot, "arm_joints", ("arn",)), r"arm_joints: .* arm\?"),
         (lambda cfg, _: setattr(cfg.scene.robot, "finger_joints", ("finger.*",)), r"finger_joints: .*finger\.\*"),
-        (lambda cfg, _: setattr(cfg.scene.robot, "hand", "plam"), r"hand: .*plam: did you mean palm"),
+        (lambda cfg, _: setattr(cfg.scene.robot, "hand", "plam"), r"hand: .* palm\?"),
         (lambda cfg, _: setattr(cfg.scene, "points", LiftEnvCfg().scene.points), r"points\.gripper_body: .*panda_hand"),
     ],
 )
@@ -158,7 +154,7 @@ def test_positions_need_limits_to_be_between() -> None:
     built.data.soft_joint_pos_limits.torch[0, 0] = torch.tensor([-1e10, 1e10])
     check_arm(cfg, built)
     cfg.action = "joint_position"
-    with pytest.raises(ConfigError, match=r"env\.action=joint_position: arm of the robot has no limits"):
+    with pytest.raises(ConfigError, match=r"^env\.action=joint_position: arm\b.*joint_delta"):
         check_arm(cfg, built)
 
 
@@ -168,7 +164,7 @@ def test_positions_need_limits_to_be_between() -> None:
         ({"arm_joints": ()}, "arm_joints"),
         ({"arm_joints": "panda_joint.*"}, "arm_joints"),
         ({"finger_joints": ()}, "finger_joints"),
-        ({"finger_joints": ("panda_joint1", "panda_finger_joint2")}, "panda_joint1 more than once"),
+        ({"finger_joints": ("panda_joint1", "panda_finger_joint2")}, "panda_joint1"),
         ({"fingers_closed": (0.8,)}, "fingers_closed"),
         ({"fingers_open": (0.0, math.nan)}, "fingers_open"),
         ({"finger_travel": -1.0}, "finger_travel"),

@@ -89,7 +89,7 @@ def test_the_first_case_that_holds_applies() -> None:
 
 
 def test_a_case_that_hides_those_after_it_is_refused() -> None:
-    with pytest.raises(AssertionError, match="'all' holds everywhere"):
+    with pytest.raises(AssertionError, match="'all'"):
         expert(PointArm(), Case(name="all", target=at(1.0)), Case(name="never", target=at(0.0)))
 
 
@@ -110,27 +110,21 @@ def test_it_has_no_memory() -> None:
     assert actions(states) == actions(states[::-1])
 
 
-def test_no_step_is_longer_than_asked_and_none_overshoots() -> None:
+@pytest.mark.parametrize(
+    ("start", "gain", "expected"), [(0.93, 1.0, [0.05, 0.02, 0.0]), (0.93, 0.5, [0.035, 0.0175]), (0.5, 0.5, [0.05])]
+)
+def test_no_step_is_longer_than_asked_none_overshoots_and_a_gain_shortens_those_near_the_target(
+    start: float, gain: float, expected: list[float]
+) -> None:
     env = PointArm(1)
-    env.tool_pos[0, 0] = 0.93
-    policy = expert(env, Case(name="go", target=at(1.0), step_length=0.05))
+    env.tool_pos[0, 0] = start
+    policy = expert(env, Case(name="go", target=at(1.0), step_length=0.05, gain=gain))
     ways = []
-    for _ in range(3):
+    for _ in expected:
         before = env.tool_pos.clone()
         env.step(policy())
         ways.append(float((env.tool_pos - before).norm()))
-    assert ways == pytest.approx([0.05, 0.02, 0.0], abs=1e-6)
-
-
-def test_a_gain_shortens_steps_near_the_target_only() -> None:
-    env = PointArm(1)
-    env.tool_pos[0, 0] = 0.93
-    policy = expert(env, Case(name="go", target=at(1.0), step_length=0.05, gain=0.5))
-    env.step(policy())
-    assert float(env.tool_pos[0, 0]) == pytest.approx(0.965)
-    env.tool_pos[0, 0] = 0.5
-    env.step(policy())
-    assert float(env.tool_pos[0, 0]) == pytest.approx(0.55)
+    assert ways == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_gripper_follows_the_case_and_is_left_out_where_there_is_none() -> None:
@@ -290,12 +284,7 @@ def wrist(last: float, straight: float) -> Any:
     return env
 
 
-@given(
-    st.floats(-2.9, 2.9),
-    st.floats(-2.8, 2.8),
-    st.floats(-math.pi, math.pi),
-    st.integers(-1, 1),
-)
+@given(st.floats(-2.9, 2.9), st.floats(-2.8, 2.8), st.floats(-math.pi, math.pi), st.integers(-1, 1))
 def test_a_wrist_turns_to_any_yaw_within_its_limits(last: float, goal: float, straight: float, rounds: int) -> None:
     yaw = torch.tensor([straight - goal + 2.0 * math.pi * rounds])
     # Halfway round, either way is as good as the other.
@@ -356,9 +345,8 @@ def test_a_case_in_which_the_tool_would_not_move_is_refused(wrong: dict) -> None
         Case(name="go", target=stay, **wrong)
 
 
-def test_changing_the_pose_that_the_tool_has_does_not_move_the_tool():
-    quat = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
-    env: Any = SimpleNamespace(tool_pos=torch.ones(1, 3), tool_quat=quat)
+def test_changing_the_pose_that_the_tool_has_does_not_move_the_tool() -> None:
+    env: Any = PointArm(1)
     position, _ = stay(env)
     position[:, 2] = 5.0
-    assert torch.equal(env.tool_pos, torch.ones(1, 3))
+    assert not env.tool_pos.any()

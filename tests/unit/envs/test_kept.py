@@ -16,7 +16,7 @@ class Scene:
 
     @kept
     def height(self) -> float:
-        """Where it is."""
+        """Height [m]."""
         self.computed.append("height")
         return self.position
 
@@ -75,4 +75,4 @@ def test_a_subclass_may_build_on_the_value_of_its_base() -> None:
     scene = OtherScene()
     with scene.standing_state.still():
         assert (scene.height, scene.twice) == (100.0, 200.0)
-    assert Scene.height.__doc__ == "Where it is."
+    assert Scene.height.__doc__ == "Height [m]."

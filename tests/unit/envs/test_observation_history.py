@@ -82,7 +82,7 @@ def test_a_history_that_there_is_not_is_refused() -> None:
         PointCloudEnvCfg(decimation=1, episode_length_s=1.0, **fields).check()
 
     check(history_length=2)
-    with pytest.raises(ConfigError, match=r"env\.history_length=0 must be at least 1"):
+    with pytest.raises(ConfigError, match=r"^env\.history_length=0 "):
         check(history_length=0)
     with pytest.raises(ConfigError, match=r"env\.history_length=2 with obs=state"):
         check(history_length=2, obs="state")

@@ -90,7 +90,7 @@ def test_a_policy_of_vectors_and_images_is_exported(tmp_path: Path) -> None:
 def test_actions_that_differ_are_an_error() -> None:
     inputs = {"policy": torch.ones(3, 2)}
     assert compare(lambda given: [given["policy"]], inputs, torch.ones(3, 2)) == 0.0
-    with pytest.raises(RuntimeError, match=r"differ from the runner's by 2\.0e-05"):
+    with pytest.raises(RuntimeError, match=r" 2\.0e-05"):
         compare(lambda given: [given["policy"] + 2e-5], inputs, torch.ones(3, 2))
     with pytest.raises(RuntimeError, match="differ"):
         compare(lambda given: [given["policy"] * torch.nan], inputs, torch.ones(3, 2))
@@ -143,5 +143,5 @@ def test_a_memory_of_another_package_is_refused() -> None:
         def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
             return self.memory(obs["policy"])[0]
 
-    with pytest.raises(ConfigError, match="none of this package's"):
+    with pytest.raises(ConfigError, match="recurrent"):
         PlainPolicy(Remembers(), {"policy": torch.ones(3, 2)})

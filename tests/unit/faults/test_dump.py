@@ -55,7 +55,7 @@ def test_a_file_reads_back_as_it_was_written_and_needs_no_pickle(tmp_path: Path)
 def test_environments_are_found_by_their_index_in_the_run() -> None:
     dump = make_dump()
     assert [dump.position_of(None), dump.position_of(7), dump.position_of(12)] == [0, 0, 1]
-    with pytest.raises(ConfigError, match="env=0: the dump holds 7, 12"):
+    with pytest.raises(ConfigError, match=r"^env=0: .*7, 12"):
         dump.position_of(0)
 
 
@@ -101,39 +101,32 @@ def write_huge_header(path: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda path: None, "there is no such file"),
-        (lambda path: path.mkdir(), "cannot be read"),
-        (lambda path: path.write_bytes(b""), "cannot be read"),
-        (lambda path: path.write_text("robot,joint\n1,2\n"), "cannot be read"),
-        (lambda path: np.savez(path, a=np.zeros(3)), "was not written by the guard"),
-        (lambda path: np.savez(path, about=np.array("[1]")), "was not written by the guard"),
-        (lambda path: np.savez(path, about=np.array("not JSON")), "cannot be read"),
-        (write_pickle, "cannot be read"),
-        (
-            write_changed(lambda dump: dump.about.update(format=FORMAT + 1)),
-            f"format {FORMAT + 1}, this version reads {FORMAT}",
-        ),
-        (write_changed(lambda dump: dump.arrays.pop("length")), "length is missing"),
-        (write_changed(lambda dump: dump.about.pop("config")), "config: field required"),
-        (write_changed(lambda dump: dump.arrays.update(episode=dump.arrays["episode"][:, :2])), "contradict"),
-        (write_changed(lambda dump: dump.arrays.update(length=np.array([4, 2]))), "contradict"),
-        (write_changed(lambda dump: dump.arrays.update({k: v[:0] for k, v in dump.arrays.items()})), "contradict"),
-        (write_cut_off, "cannot be read"),
-        (write_flipped_bytes, "cannot be read"),
-        (write_bomb, "it unpacks to 1,100 MiB, more than such a file has"),
-        (write_huge_header, "has the header of a larger array"),
-        (write_changed(lambda dump: dump.arrays.update(cause=np.array(["one", "two"]))), "cause holds no numbers"),
-        (lambda path: np.savez(path, about=np.array("[" * 100_000)), "cannot be read"),
-        (
-            write_changed(lambda dump: dump.about.update(assets={"cube": []})),
-            "assets.cube: input should be a valid dictionary",
-        ),
-        (write_changed(lambda dump: dump.about.update(task=None)), "task: input should be a valid string"),
+        (lambda path: None, ""),
+        (lambda path: path.mkdir(), "npz"),
+        (lambda path: path.write_bytes(b""), "npz"),
+        (lambda path: path.write_text("robot,joint\n1,2\n"), "npz"),
+        (lambda path: np.savez(path, a=np.zeros(3)), ""),
+        (lambda path: np.savez(path, about=np.array("[1]")), ""),
+        (lambda path: np.savez(path, about=np.array("not JSON")), "npz"),
+        (lambda path: np.savez(path, about=np.array("[" * 100_000)), "npz"),
+        (write_pickle, "npz"),
+        (write_cut_off, "npz"),
+        (write_flipped_bytes, "npz"),
+        (write_bomb, "1,100 MiB"),
+        (write_huge_header, "header"),
+        (write_changed(lambda dump: dump.about.update(format=FORMAT + 1)), f"{FORMAT + 1}, .* {FORMAT}: "),
+        (write_changed(lambda dump: dump.about.pop("config")), "config: "),
+        (write_changed(lambda dump: dump.about.update(assets={"cube": []})), r"assets\.cube: "),
+        (write_changed(lambda dump: dump.about.update(task=None)), "task: "),
+        (write_changed(lambda dump: dump.arrays.pop("length")), "length"),
+        (write_changed(lambda dump: dump.arrays.update(cause=np.array(["one", "two"]))), "cause"),
+        (write_changed(lambda dump: dump.arrays.update(episode=dump.arrays["episode"][:, :2])), "sizes"),
+        (write_changed(lambda dump: dump.arrays.update(length=np.array([4, 2]))), "sizes"),
+        (write_changed(lambda dump: dump.arrays.update({k: v[:0] for k, v in dump.arrays.items()})), "sizes"),
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, write, message: str) -> None:
     path = tmp_path / "dump.npz"
     write(path)
-    with pytest.raises(ConfigError, match=message) as error:
+    with pytest.raises(ConfigError, match=f"^dump={path}.*{message}"):
         FaultDump.load(path)
-    assert str(path) in str(error.value)

@@ -57,35 +57,25 @@ class Asset:
         self.state[name][mask] = value[mask]
 
 
-def scene_of(num_envs: int, kind: str, asset: Asset, **fields: Any) -> tuple[Guard, SceneState]:
-    cfg = GuardCfg(mode="sanitize")
-    for name, value in fields.items():
-        setattr(cfg, name, value)
-    scene: Any = {"articulations": {}, "rigid_objects": {}, "env_origins": torch.full((num_envs, 3), 7.0)}
+def checked_twice(asset: Asset, kind: str, bad: list[bool], **fields: Any) -> None:
+    """Check and repair it as a part of a scene; what was repaired is good from then on."""
+    scene: Any = {"articulations": {}, "rigid_objects": {}, "env_origins": torch.full((len(bad), 3), 7.0)}
     scene[kind] = {"it": asset}
-    guard = Guard(cfg, num_envs, "cpu")
-    return guard, SceneState(guard, SimpleNamespace(**scene))
-
-
-def checked_twice(guard: Guard, state: SceneState, bad: list[bool]) -> None:
-    """Check and repair; what was repaired is good from then on."""
+    guard = Guard(GuardCfg(mode="sanitize", **fields), len(bad), "cpu")
+    state = SceneState(guard, SimpleNamespace(**scene))
     for expected in (bad, [False] * len(bad)):
         guard.begin_step()
         state.check()
         assert (guard.causes != 0).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("position", "repaired"),
-    [(math.inf, 1.0), (-50.0, 0.0), (NAN, DEFAULT_JOINTS[0])],
-)
+@pytest.mark.parametrize(("position", "repaired"), [(math.inf, 1.0), (-50.0, 0.0), (NAN, DEFAULT_JOINTS[0])])
 def test_a_joint_is_put_at_its_limit_and_comes_to_rest(position: float, repaired: float) -> None:
     asset = Asset(2)
-    guard, state = scene_of(2, "articulations", asset)
     asset.state["joint_pos"][1, 0] = position
     asset.state["joint_vel"][1] = torch.tensor([math.inf, 3.0])
     asset.state["joint_vel"][0] = 3.0
-    checked_twice(guard, state, [False, True])
+    checked_twice(asset, "articulations", [False, True])
     assert asset.state["joint_pos"].tolist() == [DEFAULT_JOINTS, [repaired, DEFAULT_JOINTS[1]]]
     assert asset.state["joint_vel"].tolist() == [[3.0, 3.0], [0.0, 3.0]], "what was good stays"
 
@@ -94,20 +84,18 @@ def test_a_joint_is_put_at_its_limit_and_comes_to_rest(position: float, repaired
 @pytest.mark.parametrize("position", [math.inf, 1e30, -1e7, NAN])
 def test_a_joint_that_turns_without_end_is_put_at_its_default(limit: float, position: float) -> None:
     asset = Asset(1, limits=[[-limit, limit], [-2.0, 2.0]])
-    guard, state = scene_of(1, "articulations", asset, max_abs=1e6)
     asset.state["joint_pos"][0, 0] = position
-    checked_twice(guard, state, [True])
+    checked_twice(asset, "articulations", [True], max_abs=1e6)
     assert asset.state["joint_pos"][0].tolist() == DEFAULT_JOINTS
 
 
 @pytest.mark.parametrize("place", [math.inf, -101.0, NAN])
 def test_a_body_that_left_the_scene_is_put_at_rest_where_it_begins(place: float) -> None:
     asset = Asset(2)
-    guard, state = scene_of(2, "rigid_objects", asset)
     asset.state["root_link_pose_w"][:, :3] += 7.0
     asset.state["root_link_pose_w"][1, 2] = place
     asset.state["root_com_vel_w"][:] = 4.0
-    checked_twice(guard, state, [False, True])
+    checked_twice(asset, "rigid_objects", [False, True])
     expected = torch.tensor(DEFAULT_PLACE).expand(2, 3) + 7.0
     torch.testing.assert_close(asset.state["root_link_pose_w"][:, :3], expected)
     assert asset.state["root_com_vel_w"].tolist() == [[4.0] * 6, [0.0] * 6]
@@ -116,18 +104,16 @@ def test_a_body_that_left_the_scene_is_put_at_rest_where_it_begins(place: float)
 @pytest.mark.parametrize("speed", [math.inf, -1e30, NAN])
 def test_a_body_that_is_too_fast_stops_in_that_direction(speed: float) -> None:
     asset = Asset(1)
-    guard, state = scene_of(1, "rigid_objects", asset)
     asset.state["root_link_pose_w"][:, :3] += 7.0
     asset.state["root_com_vel_w"][0] = torch.tensor([speed, 1.0, 2.0, 3.0, speed, 4.0])
-    checked_twice(guard, state, [True])
+    checked_twice(asset, "rigid_objects", [True])
     assert asset.state["root_com_vel_w"][0].tolist() == [0.0, 1.0, 2.0, 3.0, 0.0, 4.0]
 
 
 @pytest.mark.parametrize("quat", [(0.0, 0.0, 0.0, 0.0), (NAN, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1e30)])
 def test_an_orientation_that_is_none_becomes_the_default(quat: tuple[float, ...]) -> None:
     asset = Asset(1)
-    guard, state = scene_of(1, "rigid_objects", asset)
     asset.state["root_link_pose_w"][:, :3] += 7.0
     asset.state["root_link_pose_w"][0, 3:] = torch.tensor(quat)
-    checked_twice(guard, state, [True])
+    checked_twice(asset, "rigid_objects", [True])
     assert asset.state["root_link_pose_w"][0, 3:].tolist() == [0.0, 0.0, 0.0, 1.0]

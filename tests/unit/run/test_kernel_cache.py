@@ -9,11 +9,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run import kernel_cache
-from isaaclab_pc.run.kernel_cache import (
-    announce_first_start,
-    check_kernel_cache,
-    shared_kernel_cache,
-)
+from isaaclab_pc.run.kernel_cache import announce_first_start, check_kernel_cache, shared_kernel_cache
 from tests.unit.kernel_files import WARP, content, make_shared_cache, write
 
 
@@ -49,11 +45,8 @@ def test_first_start_on_a_kind_of_device_is_announced(tmp_path, monkeypatch, cap
         file.parent.mkdir(parents=True)
         file.touch()
     announce_first_start(device)
-    note = (
-        f"note: first start on this machine: kernels are compiled for {announced}, which takes minutes "
-        f"(15 at most with num_envs=auto); later starts take them from {tmp_path}\n"
-    )
-    assert capsys.readouterr().out == (note if announced else "")
+    said = capsys.readouterr().out
+    assert (f" {announced}, " in said and f" {tmp_path}\n" in said) if announced else said == ""
 
 
 @pytest.fixture
@@ -74,23 +67,23 @@ def test_a_chosen_cache_that_can_be_made_is_accepted_and_not_made_yet(tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
     monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match=r"file/[\d.]+, where Warp keeps .* cannot be written .*WARP_CACHE_PATH"):
+    with pytest.raises(ConfigError, match=r"file/[\d.]+, .*WARP_CACHE_PATH"):
         check_kernel_cache()
 
 
 @pytest.mark.usefixtures("read_only")
 def test_a_chosen_cache_that_cannot_be_written_is_used_with_a_warning_while_it_holds_kernels(shared, capsys):
     check_kernel_cache()
-    assert f"warning: {shared}, where Warp keeps the kernels" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"warning: {shared}, ")
     shutil.rmtree(shared)
     shared.mkdir()
-    with pytest.raises(ConfigError, match="cannot be written"):
+    with pytest.raises(ConfigError, match="WARP_CACHE_PATH"):
         check_kernel_cache()
 
 
 def test_kernels_in_a_home_that_cannot_be_written_are_taken_over(tmp_path, monkeypatch, capsys):
     home = tmp_path / "home"
-    write(home / ".cache" / "warp" / WARP / "wp_old_1a" / "a.cpu.o", "compiled into the image")
+    write(home / ".cache" / "warp" / WARP / "wp_old_1a" / "a.cpu.o", "compiled")
     (home / ".cache" / "isaaclab_pc").touch()
     (tmp_path / "tmp").mkdir()
     for name, value in {"HOME": home, "TMPDIR": tmp_path / "tmp", "XDG_CACHE_HOME": "", "MPLCONFIGDIR": home}.items():
@@ -101,5 +94,5 @@ def test_kernels_in_a_home_that_cannot_be_written_are_taken_over(tmp_path, monke
     for warnings in (1, 0):
         check_kernel_cache()
         assert shared_kernel_cache().is_relative_to(tmp_path / "tmp")
-        assert content(shared_kernel_cache() / WARP) == {"wp_old_1a/a.cpu.o": "compiled into the image"}
+        assert content(shared_kernel_cache() / WARP) == {"wp_old_1a/a.cpu.o": "compiled"}
         assert len(capsys.readouterr().err.splitlines()) == warnings

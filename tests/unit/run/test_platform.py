@@ -12,6 +12,7 @@ from isaaclab_pc.run import platform as requirements
 from isaaclab_pc.run.platform import (
     check_gpus,
     check_isaaclab,
+    check_logger,
     choose_platform,
     driver_versions,
     gpu_count,
@@ -22,19 +23,15 @@ from isaaclab_pc.settings import RunSettings
 from tests.fake_nvml import FakeNvml, equal_gpus
 
 
-@pytest.mark.parametrize("version", ["2.3.0", "3.1.0", "4.5.24", "29.0.0"])
-def test_another_isaac_lab_is_refused(monkeypatch, version):
-    monkeypatch.setattr(requirements.metadata, "version", lambda _: version)
-    with pytest.raises(ConfigError, match=rf"Isaac Lab {version} is installed, and release 3\.0 is needed"):
-        check_isaaclab()
+@pytest.mark.parametrize("version", ["2.3.0", "3.1.0", "4.5.24", "29.0.0", None])
+def test_another_isaac_lab_and_none_are_refused(monkeypatch, version):
+    def find(name):
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
 
-
-def test_a_missing_isaac_lab_is_refused(monkeypatch):
-    def missing(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(requirements.metadata, "version", missing)
-    with pytest.raises(ConfigError, match="not installed"):
+    monkeypatch.setattr(requirements.metadata, "version", find)
+    with pytest.raises(ConfigError, match=rf"{version or ''} .*isaaclab==3\.0"):
         check_isaaclab()
 
 
@@ -87,7 +84,7 @@ def test_another_order_of_the_gpus_is_refused_where_there_are_any(nvml, monkeypa
     nvml.gpus = []
     assert choose_platform(RunSettings()).device == "cpu"
     nvml.gpus = equal_gpus(1)
-    with pytest.raises(ConfigError, match=r"^CUDA_DEVICE_ORDER=FASTEST_FIRST: GPUs are counted by PCI_BUS_ID here"):
+    with pytest.raises(ConfigError, match=r"^CUDA_DEVICE_ORDER=FASTEST_FIRST: .*PCI_BUS_ID"):
         choose_platform(RunSettings())
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     assert choose_platform(RunSettings()).device == "cuda:0"
@@ -96,31 +93,25 @@ def test_another_order_of_the_gpus_is_refused_where_there_are_any(nvml, monkeypa
 def test_a_browser_shows_no_crowd_unless_it_is_forced(has_visualizers):
     has_visualizers("viser")
     settings = RunSettings(device="cpu", num_envs=65, visualizer="viser").with_values({"physics.backend": "ovphysx"})
-    with pytest.raises(ConfigError, match=r"^num_envs=65: more than 64 environments .* force=true"):
+    with pytest.raises(ConfigError, match=r"^num_envs=65: .*\b64\b.*force=true"):
         choose_platform(settings)
     assert choose_platform(settings.with_values({"force": True})).num_envs == 65
     assert choose_platform(settings.with_values({"num_envs": 64})).num_envs == 64
 
 
 def test_several_gpus_are_asked_for_by_their_number():
-    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: gpus=2 is for several GPUs"):
+    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: gpus=2 "):
         choose_platform(RunSettings(device="cuda:0,cuda:1"))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"device": "cuda:0", "gpus": 3}, r"gpus=3: 2 are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES"),
-        ({"device": "cuda:1", "gpus": 2}, r"gpus=2 device=cuda:1: several GPUs begin with the first; leave device out"),
-        ({"device": "cpu", "gpus": 64}, r"gpus=64 device=cpu: there are \d+ cores for as many processes"),
-        (
-            {"device": "cpu", "gpus": 2, "supervise.enabled": False},
-            r"gpus=2 nodes=1 and supervise.enabled=false: .*gpus=1",
-        ),
-        (
-            {"device": "cpu", "nodes": 2, "supervise.enabled": False},
-            r"gpus=1 nodes=2 and supervise.enabled=false: .*nodes=1",
-        ),
+        ({"device": "cuda:0", "gpus": 3}, r"^gpus=3: 2 .*CUDA_VISIBLE_DEVICES"),
+        ({"device": "cuda:1", "gpus": 2}, r"^gpus=2 device=cuda:1: "),
+        ({"device": "cpu", "gpus": 64}, r"^gpus=64 device=cpu: .* \d+ cores"),
+        ({"device": "cpu", "gpus": 2, "supervise.enabled": False}, r"supervise\.enabled=false: .*gpus=1"),
+        ({"device": "cpu", "nodes": 2, "supervise.enabled": False}, r"supervise\.enabled=false: .*nodes=1"),
     ],
 )
 @pytest.mark.usefixtures("nvml")
@@ -134,7 +125,7 @@ def test_gpus_that_are_there_pass(nvml, monkeypatch):
     check_gpus(RunSettings(device="cuda:0", gpus=8))
     nvml.install(monkeypatch, visible="3,4")
     check_gpus(RunSettings(device="cuda:0", gpus=2))
-    with pytest.raises(ConfigError, match="gpus=3: 2 are visible"):
+    with pytest.raises(ConfigError, match="gpus=3: 2 "):
         check_gpus(RunSettings(device="cuda:0", gpus=3))
 
 
@@ -169,7 +160,7 @@ def test_a_driver_that_hangs_is_refused_and_a_gpu_that_hangs_is_lost(nvml, monke
 
         monkeypatch.setattr(nvml, "nvmlInit", blocked.wait)
         for ask in (gpu_count, driver_versions, working_gpus):
-            with pytest.raises(ConfigError, match=r"no answer in 0.2 s.*nvidia-smi.*device=cpu"):
+            with pytest.raises(ConfigError, match=r"0\.2 s.*nvidia-smi.*device=cpu"):
                 ask()
     finally:
         blocked.set()
@@ -178,5 +169,12 @@ def test_a_driver_that_hangs_is_refused_and_a_gpu_that_hangs_is_lost(nvml, monke
 def test_torchrun_around_the_script_is_refused(monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    with pytest.raises(ConfigError, match="leave torchrun out, and give gpus=4"):
+    with pytest.raises(ConfigError, match=r"torchrun .*gpus=4"):
         check_gpus(RunSettings())
+
+
+def test_a_logger_that_is_not_installed_is_refused_with_the_command(monkeypatch):
+    monkeypatch.setattr(requirements, "is_installed", lambda name: False)
+    with pytest.raises(ConfigError, match=r"^logger=wandb: .*'isaaclab_pc\[wandb\]'"):
+        check_logger(RunSettings(logger="wandb"))
+    check_logger(RunSettings())

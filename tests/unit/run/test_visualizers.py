@@ -16,16 +16,16 @@ def test_the_names_are_isaac_labs():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "install"),
     [
-        ("viser", r"needs viser, which is not installed: pip install 'isaaclab_pc\[viz\]'"),
-        ("kit", "needs isaacsim, which is not installed: install Isaac Lab together with Isaac Sim"),
-        ("newton_rtx", r"needs ovrtx, which is not installed: pip install 'isaaclab\[ovrtx\]'"),
+        ("viser", r"viser, .* pip install 'isaaclab_pc\[viz\]'"),
+        ("kit", "isaacsim, .* Isaac Sim"),
+        ("newton_rtx", r"ovrtx, .* pip install 'isaaclab\[ovrtx\]'"),
     ],
 )
-def test_a_missing_package_says_what_to_install(has_visualizers, name, message):
+def test_a_missing_package_says_what_to_install(has_visualizers, name, install):
     has_visualizers("newton_gl")
-    with pytest.raises(ConfigError, match=f"visualizer={name} {message}"):
+    with pytest.raises(ConfigError, match=rf"^visualizer={name} .*{install}"):
         check_visualizers(["newton_gl", name], "newton_mjwarp", DISPLAY)
 
 
@@ -34,16 +34,16 @@ def test_a_window_needs_a_display(has_visualizers, name):
     has_visualizers(name, "viser")
     check_visualizers([name], "newton_mjwarp", DISPLAY, "linux")
     check_visualizers([name], "newton_mjwarp", {}, "win32")
-    with pytest.raises(ConfigError, match=f"visualizer={name} opens a window, and there is no display.*viser"):
+    with pytest.raises(ConfigError, match=rf"^visualizer={name} .*DISPLAY.*visualizer=viser"):
         check_visualizers(["viser", name], "newton_mjwarp", {}, "linux")
 
 
 @pytest.mark.parametrize(
     ("names", "backend", "message"),
     [
-        (["kit"], "ovphysx", "visualizer=kit: physics=ovphysx is PhysX without Kit.*newton_mjwarp"),
-        (["newton_rtx"], "isaacsim_physx", "visualizer=newton_rtx cannot share a process with Isaac Sim"),
-        (["newton_rtx", "kit"], "newton_mjwarp", "visualizer=newton_rtx cannot share a process with Isaac Sim"),
+        (["kit"], "ovphysx", "^visualizer=kit: physics=ovphysx .* physics=newton_mjwarp"),
+        (["newton_rtx"], "isaacsim_physx", "^visualizer=newton_rtx .* visualizer=kit"),
+        (["newton_rtx", "kit"], "newton_mjwarp", "^visualizer=newton_rtx .* visualizer=kit"),
     ],
 )
 def test_what_cannot_share_a_process_is_refused(has_visualizers, names, backend, message):
@@ -56,5 +56,5 @@ def test_what_cannot_share_a_process_is_refused(has_visualizers, names, backend,
 def test_an_address_of_another_machine_is_refused():
     check_host("127.0.0.1")
     check_host("0.0.0.0")
-    with pytest.raises(ConfigError, match=r"host=192.0.2.1: this machine cannot listen there.*127\.0\.0\.1"):
+    with pytest.raises(ConfigError, match=r"^host=192\.0\.2\.1: .*127\.0\.0\.1"):
         check_host("192.0.2.1")

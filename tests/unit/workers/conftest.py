@@ -12,7 +12,7 @@ from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers import play, probe, train
-from tests.unit.workers.fake_session import SETTINGS, FakeEnv, FakeRunner
+from tests.unit.workers.fake_session import SETTINGS, FakeRunner, SessionEnv
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def fake_session(monkeypatch):
     """Put a session with fakes in the place of a simulator."""
 
     def install(during=None, error=None):
-        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"])
+        session = SimpleNamespace(env=SessionEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["num_threads"])
 
         @contextlib.contextmanager
         def open_session(settings, num_envs, experiment, run_dir, watch=None, *, learns=False):

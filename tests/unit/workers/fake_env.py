@@ -20,8 +20,8 @@ class FakeEnv:
         self.unwrapped = self
         self.seeds = []
         if succeeds is not None:
-            self._succeeds = torch.tensor(succeeds)
-            self._fulfils = self._succeeds.clone()
+            self.succeeds = torch.tensor(succeeds)
+            self._fulfils = self.succeeds.clone()
             self._fulfils[list(loses)] = True
             self.episode_success = torch.zeros(self.num_envs, dtype=torch.bool)
             self.episode_time_to_success = torch.full((self.num_envs,), float("nan"))
@@ -35,8 +35,8 @@ class FakeEnv:
         assert actions.shape == (self.num_envs, 1)
         self.step_in_episode += 1
         done = self.step_in_episode >= self.lengths
-        if hasattr(self, "_succeeds"):
-            self.episode_success = torch.where(done, self._succeeds, self.episode_success)
+        if hasattr(self, "succeeds"):
+            self.episode_success = torch.where(done, self.succeeds, self.episode_success)
             time = torch.where(self._fulfils, 0.1 * self.lengths, torch.nan)
             self.episode_time_to_success = torch.where(done, time, self.episode_time_to_success)
         self.step_in_episode[done] = 0

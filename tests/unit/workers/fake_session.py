@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import torch
 
 from isaaclab_pc.learners import Decision
+from tests.unit.workers.fake_env import FakeEnv
 
 SETTINGS = ("num_envs=4", "max_iterations=5", "eval.episodes=8")
 """Of a run in these tests."""
@@ -14,15 +15,11 @@ SETTINGS = ("num_envs=4", "max_iterations=5", "eval.episodes=8")
 METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "Perf/total_fps": 128.0}
 
 
-class FakeEnv:
-    """Episodes of three steps that all succeed."""
-
-    num_envs = 4
-    device = "cpu"
-    max_episode_length = 3
+class SessionEnv(FakeEnv):
+    """Four environments with episodes of three steps that all succeed, and what a worker asks of them besides."""
 
     def __init__(self):
-        self.unwrapped = self
+        super().__init__([3] * 4, [True] * 4)
         self.cfg = SimpleNamespace(sim=SimpleNamespace(physics=None))
         self.single_action_space = SimpleNamespace(shape=(1,))
         self.single_observation_space = SimpleNamespace(spaces={})
@@ -30,25 +27,15 @@ class FakeEnv:
         self.closed = False
         self.common_step_counter = 0
         self.extras = {}
-        self.seeds = []
         self.guard = SimpleNamespace(
             counts={"action": torch.tensor(2)},
             env_counts=torch.zeros(4, dtype=torch.long),
             benched=torch.zeros(4, dtype=torch.bool),
         )
-        self.episode_success = torch.ones(4, dtype=torch.bool)
-        self.episode_time_to_success = torch.full((4,), 0.2)
-
-    def reset(self, seed=None):
-        self.seeds.append(seed)
-        self.steps = 0
-        return {"policy": torch.zeros(4, 1)}, {}
 
     def step(self, actions):
-        self.steps += 1
         self.common_step_counter += 1
-        done = torch.full((4,), self.steps % 3 == 0)
-        return {"policy": torch.zeros(4, 1)}, torch.ones(4), done, torch.zeros_like(done), {}
+        return super().step(actions)
 
     def _pre_physics_step(self, actions):
         pass

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import os
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,12 +29,24 @@ class Saver:
 
 
 @pytest.fixture
-def keeper(record):
-    return CheckpointKeeper(record, Saver(), 60.0, 0.05)
+def saver():
+    return Saver()
+
+
+@pytest.fixture
+def keeper(record, saver):
+    return CheckpointKeeper(record, saver, 60.0, 0.05)
 
 
 def names(record):
     return sorted(path.name for path in (record.folder / "checkpoints").iterdir())
+
+
+def evaluation(rate: float | None, mean_return: float | None = 0.0) -> Evaluation:
+    success = None if rate is None else Success(rate=rate, lower=0.0, upper=1.0)
+    return Evaluation(
+        episodes=10, seed=3, success=success, success_once=success, mean_return=mean_return, mean_time_to_success_s=None
+    )
 
 
 def test_a_checkpoint_is_due_after_the_interval(record):
@@ -49,6 +60,21 @@ def test_a_checkpoint_is_due_after_the_interval(record):
     assert not keeper.is_due()
 
 
+def test_evaluations_take_at_most_their_share_of_the_time(record):
+    now = 0.0
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05, clock=lambda: now)
+    now = 94.0
+    assert not keeper.has_time_for(5.0)
+    now = 95.0
+    assert keeper.has_time_for(5.0)
+    keeper.write(1)
+    now = 100.0
+    keeper.add_evaluation(evaluation(0.5), 5.0)
+    assert not keeper.has_time_for(5.0)
+    now = 195.0
+    assert keeper.has_time_for(5.0)
+
+
 def test_what_a_killed_writer_left_is_removed(record):
     folder = record.folder / "checkpoints"
     folder.mkdir()
@@ -58,19 +84,13 @@ def test_what_a_killed_writer_left_is_removed(record):
     assert names(record) == ["model_3.pt"]
 
 
-def evaluation(rate: float, mean_return: float | None = 0.0) -> Evaluation:
-    success = Success(rate=rate, lower=0.0, upper=1.0)
-    return Evaluation(
-        episodes=10, seed=3, success=success, success_once=success, mean_return=mean_return, mean_time_to_success_s=None
-    )
-
-
-def test_the_last_few_and_the_best_are_kept(keeper, record):
+def test_the_last_few_and_the_best_are_kept(keeper, saver, record):
     for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, None), (60, 0.4)]:
         keeper.write(iteration)
         if rate is not None:
             assert keeper.add_evaluation(evaluation(rate), 5.0) == (iteration in (10, 20))
     assert names(record) == ["model_20.pt", "model_40.pt", "model_50.pt", "model_60.pt"]
+    assert saver.extras == 6 * [{"task": "IsaacPC-Reach-Franka-Direct", "experiment": "reach"}]
     written: Any = RunRecord.load(record.folder)
     assert written.checkpoint("latest") == record.folder / "checkpoints" / "model_60.pt"
     assert written.checkpoint("best") == record.folder / "checkpoints" / "model_20.pt"
@@ -79,25 +99,31 @@ def test_the_last_few_and_the_best_are_kept(keeper, record):
     assert written.data.completed_iterations == 60
 
 
-def test_training_success_does_not_choose_the_best(keeper, record):
-    keeper.add_success_rate(0.1)
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        ((0.9, 0.0), (0.8, 0.0), 1),
+        ((0.5, 2.0), (0.6, 1.0), 2),
+        # At equal rates the higher return, and then the later checkpoint.
+        ((0.5, 1.0), (0.5, 2.0), 2),
+        ((0.5, 2.0), (0.5, 1.0), 1),
+        ((0.5, 1.0), (0.5, 1.0), 2),
+        # A task that knows no success.
+        ((None, 5.0), (None, 4.0), 1),
+        ((None, 5.0), (None, None), 1),
+    ],
+)
+def test_the_best_is_that_of_the_better_evaluation_also_of_a_resumed_run(keeper, record, first, second, best):
     keeper.write(1)
-    keeper.add_evaluation(evaluation(0.9), 5.0)
-    keeper.add_success_rate(0.9)
-    keeper.write(2)
-    keeper.add_evaluation(evaluation(0.8), 5.0)
-    assert record.data.checkpoints.best.iteration == 1
-
-
-def test_a_resumed_run_keeps_its_best(keeper, record):
-    keeper.write(1)
-    keeper.add_evaluation(evaluation(0.9), 5.0)
+    keeper.add_evaluation(evaluation(*first), 5.0)
     resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver(), 60.0, 0.05)
     assert resumed.has_evaluated_best()
+    # The success of training chooses nothing.
+    resumed.add_success_rate(1.0)
     resumed.write(2)
-    resumed.add_evaluation(evaluation(0.5), 5.0)
+    resumed.add_evaluation(evaluation(*second), 5.0)
     data: Any = RunRecord.load(record.folder).data
-    assert (data.checkpoints.best.iteration, data.checkpoints.latest.iteration) == (1, 2)
+    assert (data.checkpoints.best.iteration, data.checkpoints.latest.iteration) == (best, 2)
 
 
 def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(keeper, record):
@@ -120,49 +146,7 @@ def test_the_newest_is_the_best_until_one_is_evaluated(keeper, record):
     assert record.data.checkpoints.best.iteration == 2
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "best"),
-    [
-        ((0.5, 1.0), (0.5, 2.0), 2),
-        ((0.5, 2.0), (0.5, 1.0), 1),
-        ((0.5, 1.0), (0.5, 1.0), 2),
-        ((0.5, 2.0), (0.6, 1.0), 2),
-    ],
-)
-def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_checkpoint(
-    keeper, record, first, second, best
-):
-    for iteration, (rate, mean_return) in ((1, first), (2, second)):
-        keeper.write(iteration)
-        keeper.add_evaluation(evaluation(rate, mean_return), 5.0)
-    assert record.data.checkpoints.best.iteration == best
-
-
-def test_a_task_that_knows_no_success_keeps_the_highest_return(keeper, record):
-    for iteration, mean_return in ((1, 5.0), (2, None), (3, 4.0)):
-        keeper.write(iteration)
-        keeper.add_evaluation(replace(evaluation(0.0, mean_return), success=None, success_once=None), 5.0)
-    assert record.data.checkpoints.best.iteration == 1
-
-
-def test_evaluations_take_at_most_their_share_of_the_time(record):
-    now = 0.0
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05, clock=lambda: now)
-    now = 94.0
-    assert not keeper.has_time_for(5.0)
-    now = 95.0
-    assert keeper.has_time_for(5.0)
-    keeper.write(1)
-    now = 100.0
-    keeper.add_evaluation(evaluation(0.5), 5.0)
-    assert not keeper.has_time_for(5.0)
-    now = 195.0
-    assert keeper.has_time_for(5.0)
-
-
-def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
-    saver = Saver()
-    keeper = CheckpointKeeper(record, saver, 60.0, 0.05)
+def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(keeper, record):
     for iteration in (70, 80, 90, 50):
         keeper.write(iteration)
     assert "model_50.pt" in names(record)
@@ -178,9 +162,3 @@ def test_a_best_checkpoint_that_is_written_anew_is_another_one(keeper, record):
     worse = evaluation(0.1)
     keeper.add_evaluation(worse, 1.0)
     assert record.data.checkpoints.best.evaluation == worse
-
-
-def test_a_checkpoint_says_what_it_belongs_to(record):
-    saver = Saver()
-    CheckpointKeeper(record, saver, 60.0, 0.05).write(1)
-    assert saver.extras == [{"task": "IsaacPC-Reach-Franka-Direct", "experiment": "reach"}]

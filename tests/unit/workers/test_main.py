@@ -3,33 +3,28 @@
 
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isaaclab_pc.run.jobs import JOBS, Job, PlayJob, ReplayJob, worker_command
+from isaaclab_pc.run.jobs import JOBS, PlayJob, worker_command
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import __main__ as workers
 
 SETTINGS = RunSettings(num_envs=4, device="cpu")
 
-
-def run_worker(job: Job, path: Path, behaviour: str) -> subprocess.CompletedProcess[str]:
-    """Run a worker that behaves so in place of its work."""
-    driver = f"""
-        import os, signal, sys
-        from isaaclab_pc.errors import ConfigError
-        from isaaclab_pc.terminal.screen import current
-        from isaaclab_pc.workers import __main__ as workers
-        def work(job, folder, screen):
-            {behaviour}
-        workers.work = work
-        sys.exit(workers.main(sys.argv[1:]))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(driver), *worker_command(job, path)[-2:]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+DRIVER = """
+import os, signal, sys
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.workers import __main__ as workers
+def work(job, folder, screen):
+    {behaviour}
+workers.work = work
+sys.exit(workers.main(sys.argv[1:]))
+"""
+"""A worker that behaves so in place of its work."""
 
 
 @pytest.mark.parametrize(
@@ -39,26 +34,16 @@ def run_worker(job: Job, path: Path, behaviour: str) -> subprocess.CompletedProc
         ("raise RuntimeError('it broke')", 1, "", "RuntimeError: it broke"),
         ("raise SystemExit(1)", 1, "", ""),
         ("signal.raise_signal(signal.SIGINT)", 130, "", ""),
-        (
-            "print('chatter'); os.system('echo native'); screen.say('progress'); return 0",
-            0,
-            "progress\n",
-            "native",
-        ),
+        ("print('chatter'); os.system('echo native'); screen.say('progress'); return 0", 0, "progress\n", "native"),
         ("current().say('watch here'); return 0", 0, "watch here\n", ""),
     ],
 )
 def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(tmp_path, behaviour, code, shown, logged):
-    done = run_worker(PlayJob(SETTINGS, None), tmp_path / "job.json", behaviour)
+    job = worker_command(PlayJob(SETTINGS, None), tmp_path / "job.json")[-2:]
+    command = [sys.executable, "-c", DRIVER.format(behaviour=behaviour), *job]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (code, shown, "")
     assert logged in (tmp_path / "worker.log").read_text(encoding="utf-8")
-
-
-def test_a_replay_that_is_refused_tells_the_user_why_and_leaves_no_result(tmp_path):
-    job = ReplayJob(SETTINGS, Path("a.npz"), 0, tmp_path / "result.json")
-    done = run_worker(job, tmp_path / "job.json", "raise ConfigError('the dump is of another scene')")
-    assert (done.returncode, done.stdout) == (2, "error: the dump is of another scene\n")
-    assert not job.result.exists()
 
 
 @pytest.mark.parametrize("kind", JOBS.values())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fields of configs: which exist, and what they take."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,33 +24,86 @@ class Inner:
 
 
 @dataclass
+class InnerCfg:
+    width: int = 48
+
+
+@dataclass
+class Unset:
+    camera: InnerCfg | None = None
+    rate: float | None = None
+    steps: "int | tuple[int, int] | None" = None
+    anything: Any = None
+
+
+@dataclass
 class Env:
     inner: Inner = field(default_factory=Inner)
     layers: list = field(default_factory=lambda: [Inner()])
     camera: Inner | None = field(default_factory=Inner)
+    unset: Unset = field(default_factory=Unset)
 
 
 CONFIGS = {"env": Env(), "agent": {"params": {"lr": 1e-3, "layers": [64, 64]}}}
 
 
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Configs in which one field exists."""
+    for name in reversed(key.split(".")):
+        value = {name: value}
+    return value
+
+
 @pytest.mark.parametrize(
-    "override",
+    ("key", "values"),
     [
-        "env.inner.width=64",
-        "env.inner.scale=1",
-        "env.inner.scale=1e-3",
-        "env.inner.on=false",
-        "env.inner.name=robot",
-        "env.inner.name=null",
-        "env.inner.crop=[0,2]",
-        "env.layers.0.width=3",
-        "env.camera=null",
-        "agent.params.lr=0.1",
-        "agent.params.layers=[32]",
+        ("env.inner.width", ["64"]),
+        ("env.inner.scale", ["1", "1e-3"]),
+        ("env.inner.on", ["false"]),
+        ("env.inner.name", ["robot", "null", "None"]),
+        ("env.inner.crop", ["[0,2]"]),
+        ("env.layers.0.width", ["3"]),
+        ("env.camera", ["null"]),
+        ("env.unset.camera", ["null"]),
+        ("env.unset.rate", ["1", "1e-3"]),
+        ("env.unset.steps", ["2", "[1,2]"]),
+        ("env.unset.anything", ["x"]),
+        ("agent.params.lr", ["0.1"]),
+        ("agent.params.layers", ["[32]"]),
     ],
 )
-def test_fields_that_exist_take_values_of_their_type(override):
-    check_overrides(CONFIGS, [override])
+def test_fields_that_exist_take_values_of_their_type(key, values):
+    overrides = [f"{key}={value}" for value in values]
+    assert check_overrides(CONFIGS, overrides) == overrides
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("env.inner.widht=64", r"^env\.inner\.widht: .* width\?$"),
+        ("env.inner.width.x=1", r"^env\.inner\.width\.x: "),
+        ("agent.params.learning=1", r"^agent\.params\.learning: .* layers, lr$"),
+        ("env.layers.1.width=3", r"^env\.layers\.1\.width: "),
+        ("env.inner.width=wide", r"^env\.inner\.width=wide: .* 48\.$"),
+        ("env.inner.width=1.5", r"^env\.inner\.width=1\.5: "),
+        ("env.inner.width=null", r"^env\.inner\.width=null: .* 48\.$"),
+        ("env.inner.scale=big", r"^env\.inner\.scale=big: .* 0\.5\.$"),
+        ("env.inner.on=1", r"^env\.inner\.on=1: "),
+        ("env.inner.crop=1", r"^env\.inner\.crop=1: .* \(0\.0, 1\.0\)\.$"),
+        ("env.inner.crop=[one,two]", r"^env\.inner\.crop=.* \"field=\['a','b'\]\"\.$"),
+        ("env.inner=3", r"^env\.inner=3: .* env\.inner\.width="),
+        # A field that is not set takes its type alone.
+        ("env.unset.camera={width:3}", r"^env\.unset\.camera=\{width:3\}: .*InnerCfg"),
+        ("env.unset.camera={'width':3}", r"^env\.unset\.camera=.*InnerCfg"),
+        ("env.unset.camera.width=3", r"^env\.unset\.camera\.width=3: env\.unset\.camera .*InnerCfg"),
+        ("env.unset.rate=fast", r"^env\.unset\.rate=fast: .*float"),
+        ("env.unset.rate=true", r"^env\.unset\.rate=true: .*float"),
+        ("env.unset.steps=1.5", r"^env\.unset\.steps=1\.5: .*int"),
+    ],
+)
+def test_others_are_refused_by_name(override, message):
+    with pytest.raises(ConfigError, match=message):
+        check_overrides(CONFIGS, [override])
 
 
 @pytest.mark.parametrize(
@@ -69,89 +123,30 @@ def test_fields_that_exist_take_values_of_their_type(override):
     ],
 )
 def test_no_setting_names_code(key, present, value):
-    with pytest.raises(ConfigError, match=f"^{key}=.*cannot name code.*new_task"):
-        check_overrides(
-            nested(key, present), [f"{key}={value!r}" if isinstance(value, dict | list) else f"{key}={value}"]
-        )
-
-
-def test_a_plain_name_chooses_among_the_librarys_own_classes():
-    key = "agent.actor.distribution_cfg.class_name"
-    check_overrides(nested(key, "GaussianDistribution"), [f"{key}=BetaDistribution"])
-    key = "agent.models.policy.network.activations"
-    check_overrides(nested(key, "elu"), [f"{key}=relu"])
-
-
-@pytest.mark.parametrize("value", ["cuda:0", "http://127.0.0.1:8000/a.usd", "omniverse://server/a.usd", "12:30"])
-def test_what_only_looks_like_code_is_text(value):
-    check_overrides(nested("env.label", "text"), [f"env.label={value}"])
+    with pytest.raises(ConfigError, match=f"^{key}=.*new_task"):
+        check_overrides(nested(key, present), [f"{key}={value}"])
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
+    ("key", "present", "value"),
     [
-        ("env.inner.widht=64", r"env\.inner has no field widht: did you mean width\?"),
-        ("env.inner.width.x=1", r"env\.inner\.width has no field x"),
-        ("agent.params.learning=1", r"agent\.params has no field learning: known: layers, lr"),
-        ("env.layers.1.width=3", r"env\.layers has no field 1"),
-        ("env.inner.width=wide", "expected a whole number, like the present 48"),
-        ("env.inner.width=1.5", "expected a whole number"),
-        ("env.inner.crop=[one,two]", "expected a list, like .*: in lists, words need quotes"),
-        ("env.inner.scale=big", "expected a number, like the present 0.5"),
-        ("env.inner.on=1", "expected true or false"),
-        ("env.inner.crop=1", "expected a list"),
-        ("env.inner.width=null", "expected a whole number, like the present 48"),
-        ("env.inner=3", r"^env\.inner=3: expected a value for one of its fields, as in env\.inner\.width=\.\.\.$"),
+        # A plain name chooses among the library's own classes.
+        ("agent.actor.distribution_cfg.class_name", "GaussianDistribution", "BetaDistribution"),
+        ("agent.models.policy.network.activations", "elu", "relu"),
+        *(
+            ("env.label", "text", like)
+            for like in ("cuda:0", "http://127.0.0.1:8000/a.usd", "omniverse://a.usd", "12:30")
+        ),
     ],
 )
-def test_others_are_refused_by_name(override, message):
-    with pytest.raises(ConfigError, match=message):
-        check_overrides(CONFIGS, [override])
-
-
-@dataclass
-class InnerCfg:
-    width: int = 48
-
-
-@dataclass
-class OpenCfg:
-    camera: InnerCfg | None = None
-    rate: float | None = None
-    steps: "int | tuple[int, int] | None" = None
-    anything: Any = None
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("env.camera={width:3}", r"^env\.camera=\{width:3\}: .*InnerCfg"),
-        ("env.camera={'width':3}", r"^env\.camera=.*InnerCfg"),
-        ("env.camera.width=3", r"^env\.camera\.width=3: env\.camera is not set: .*InnerCfg"),
-        ("env.rate=fast", r"^env\.rate=fast: .*float"),
-        ("env.rate=true", r"^env\.rate=true: .*float"),
-        ("env.steps=1.5", r"^env\.steps=1\.5: .*int"),
-    ],
-)
-def test_a_field_that_is_not_set_takes_its_type_alone(override, message):
-    with pytest.raises(ConfigError, match=message):
-        check_overrides({"env": OpenCfg()}, [override])
-
-
-def test_a_field_that_is_not_set_takes_values_of_its_types():
-    taken = ["env.camera=null", "env.rate=1", "env.rate=1e-3", "env.steps=2", "env.steps=[1,2]", "env.anything=x"]
-    assert check_overrides({"env": OpenCfg()}, taken) == taken
+def test_what_only_looks_like_code_is_text(key, present, value):
+    check_overrides(nested(key, present), [f"{key}={value}"])
 
 
 @pytest.mark.parametrize("word", ["none", "None", "null"])
 def test_none_is_a_word_where_a_field_takes_nothing_but_text(word):
-    assert check_overrides(nested("env.randomization", "hard"), [f"env.randomization={word}"]) == [
-        f"env.randomization='{word}'"
-    ]
-    assert check_overrides(CONFIGS, [f"env.inner.name={word}", "env.inner.width=64"]) == [
-        f"env.inner.name={word}",
-        "env.inner.width=64",
-    ]
+    key = "env.randomization"
+    assert check_overrides(nested(key, "hard"), [f"{key}={word}"]) == [f"{key}='{word}'"]
 
 
 @dataclass
@@ -162,29 +157,20 @@ class Presets:
     fine: Inner = field(default_factory=Inner)
 
 
-@dataclass
-class Unresolved:
-    inner: Presets = field(default_factory=Presets)
-
-
 def test_a_field_that_is_a_choice_takes_the_name_of_a_preset():
-    unresolved = {"env": Unresolved()}
+    unresolved = {"env": {"inner": Presets()}}
     check_overrides(CONFIGS, ["env.inner=fine", "env.inner.width=3"], unresolved, Presets)
-    with pytest.raises(ConfigError, match=r"^env\.inner=finer: expected one of its presets, coarse, fine, as in env\."):
+    with pytest.raises(ConfigError, match=r"^env\.inner=finer: .* coarse, fine, "):
         check_overrides(CONFIGS, ["env.inner=finer"], unresolved, Presets)
-    with pytest.raises(ConfigError, match="has no field widht"):
+    with pytest.raises(ConfigError, match=r"^env\.inner\.widht: "):
         check_overrides(CONFIGS, ["env.inner.widht=3"], unresolved, Presets)
-
-
-# Fields that a setting of the run replaces
 
 
 @pytest.mark.parametrize(("key", "setting"), _SET_ELSEWHERE.items())
 def test_what_would_have_no_effect_is_refused_and_the_setting_is_named(key: str, setting: str):
     assert setting in SETTINGS
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError, match=rf"^{key}=1 .* {setting} "):
         check_overrides(nested(key, 1), [f"{key}=1"])
-    assert str(refusal.value) == f"{key}=1 would have no effect: set {setting} instead."
 
 
 @pytest.mark.parametrize(("key", "samples"), _HORIZONS.items())
@@ -196,18 +182,8 @@ def test_a_horizon_that_follows_from_the_samples_of_an_update_is_refused(key: st
     for name in samples.split(".")[:-1]:
         parent = parent[name]
     parent["samples_per_update"] = 4096
-    with pytest.raises(ConfigError, match=f"^{key}=32 would have no effect: it follows from {samples}, "):
+    with pytest.raises(ConfigError, match=f"^{key}=32 .* {samples}, "):
         check_overrides(config, [f"{key}=32"])
-
-
-# Bounds
-
-
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """Configs in which one field exists."""
-    for name in reversed(key.split(".")):
-        value = {name: value}
-    return value
 
 
 @pytest.mark.parametrize(
@@ -233,10 +209,9 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 def test_a_value_that_cannot_work_is_refused_with_what_can(key: str, taken: list, refused: list[str]):
     check_overrides(nested(key, taken[0]), [f"{key}={value}" for value in taken])
     for text in refused:
-        with pytest.raises(ConfigError) as refusal:
+        with pytest.raises(ConfigError, match=re.escape(f" {taken[0]}.")) as refusal:
             check_overrides(nested(key, taken[0]), [f"{key}={text}"])
-        assert str(refusal.value).startswith(f"{key}={text}: expected ")
-        assert f", like the present {taken[0]}." in str(refusal.value)
+        assert str(refusal.value).startswith(f"{key}={text}: ")
 
 
 @given(text=st.text(max_size=20) | st.text(st.sampled_from("[](){}:,'\"0189.e+-j "), max_size=12))

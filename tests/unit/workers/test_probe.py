@@ -66,8 +66,7 @@ def test_a_search_on_a_gpu_tries_no_more_than_an_update_of_the_agent_has_samples
     assert probe.probe(job(num_envs, device="cpu", **given)) == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.num_envs, trial.outcome, trial.most_envs) == (num_envs, outcome, most_envs)
-    refused = f"more than {most_envs} would exceed the agent's samples_per_update"
-    assert trial.detail == (refused if outcome is Outcome.TOO_MANY else "")
+    assert ("samples_per_update" in trial.detail) == (outcome is Outcome.TOO_MANY)
 
 
 def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path):
@@ -75,7 +74,7 @@ def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path):
 
     def during(completed):
         for _ in range(64):
-            session.env.step(None)
+            session.env.step(torch.zeros(4, 1))
             phases.append(json.loads((tmp_path / "trial.phase").read_text(encoding="utf-8")))
 
     session = fake_session(during)
@@ -90,11 +89,11 @@ def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path):
     [
         (None, 0, 0.5, Outcome.FITS, ""),
         (None, 51, 0.5, Outcome.FITS, ""),
-        (None, 52, 0.5, Outcome.NAN, "52 of 512 environment steps ended by a fault"),
-        (None, 0, float("nan"), Outcome.NAN, "loss/value is nan"),
-        (None, 0, float("inf"), Outcome.NAN, "loss/value is inf"),
-        (USAGE, 0, 0.5, Outcome.OVERFLOW, "set physics.constraints=240"),
-        (USAGE, 500, float("nan"), Outcome.OVERFLOW, "set physics.constraints=240"),
+        (None, 52, 0.5, Outcome.NAN, "52 of 512"),
+        (None, 0, float("nan"), Outcome.NAN, "loss/value"),
+        (None, 0, float("inf"), Outcome.NAN, "loss/value"),
+        (USAGE, 0, 0.5, Outcome.OVERFLOW, "physics.constraints=240"),
+        (USAGE, 500, float("nan"), Outcome.OVERFLOW, "physics.constraints=240"),
     ],
 )
 def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
@@ -123,16 +122,15 @@ class ClockedRunner(FakeRunner):
         return self.now
 
 
-def test_short_iterations_are_measured_more_than_once():
-    runner: Any = ClockedRunner(30.0, 1.0)
-    assert len(probe._measure(runner, clock=runner.clock)) == probe.PROBE_SECONDS
-    assert runner.completed_iterations == 1 + probe.PROBE_SECONDS
-
-
-@pytest.mark.parametrize(("seconds", "iterations", "measured"), [((30.0,), 1, 1), ((3.0,), 2, 1), ((1.0,), 5, 4)])
-def test_where_memory_alone_counts_the_first_iteration_is_enough(seconds, iterations, measured):
+@pytest.mark.parametrize(
+    ("seconds", "briefly", "iterations", "measured"),
+    [((30.0, 1.0), False, 6, 5), ((30.0,), True, 1, 1), ((3.0,), True, 2, 1), ((1.0,), True, 5, 4)],
+)
+def test_it_measures_for_five_seconds_which_the_first_iteration_may_use_up_where_memory_alone_counts(
+    seconds, briefly, iterations, measured
+):
     runner: Any = ClockedRunner(*seconds)
-    assert len(probe._measure(runner, briefly=True, clock=runner.clock)) == measured
+    assert len(probe._measure(runner, briefly=briefly, clock=runner.clock)) == measured
     assert runner.completed_iterations == iterations
 
 
@@ -183,9 +181,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_probe_reports_wrong_settings_as_such(job, fake_session, tmp_path):
-    fake_session(error=ConfigError("no such field"))
+    fake_session(error=ConfigError("num_envs"))
     with pytest.raises(ConfigError):
         probe.probe(job(16))
     trial = Trial.read(tmp_path / "trial.json")
-    assert (trial.outcome, trial.detail) == (Outcome.ERROR, "no such field")
-    assert trial.config_error
+    assert (trial.outcome, trial.detail, trial.config_error) == (Outcome.ERROR, "num_envs", True)

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,13 +35,16 @@ ranks._end_after_launcher(os.getppid())
 
 @pytest.fixture
 def rank(monkeypatch):
-    """Make this process one of several ranks."""
+    """Make this process one of several ranks, whose methods that talk to the others are replaced."""
 
-    def install(number: int, size: int) -> Ranks:
-        values = {"ISAACLAB_PC_RANKS": size, "RANK": number, "LOCAL_RANK": number, "GROUP_RANK": 0}
+    def install(number: int, size: int, node: int = 0, **replaced: Callable) -> Ranks:
+        values = {"ISAACLAB_PC_RANKS": size, "RANK": number, "LOCAL_RANK": number, "GROUP_RANK": node}
         for name, value in values.items():
             monkeypatch.setenv(name, str(value))
-        return Ranks()
+        ranks = Ranks()
+        for name, method in replaced.items():
+            monkeypatch.setattr(ranks, name, method)
+        return ranks
 
     return install
 
@@ -67,19 +70,15 @@ def test_an_update_is_shared_by_the_ranks_that_there_are(rank, settings: dict[st
     [(Order.GO_ON, 0, 0), (Order.STOP, 0, 75), (Order.GIVE_UP, 0, 1)],
 )
 def test_another_node_learns_whether_the_run_was_asked_to_stop(
-    rank, monkeypatch, order: Order, on_first_node: int, elsewhere: int
+    rank, order: Order, on_first_node: int, elsewhere: int
 ) -> None:
     assert rank(1, 4).exit_code_after(order) == on_first_node
-    ranks = rank(2, 4)
-    monkeypatch.setattr(ranks, "_node_rank", 1)
-    assert ranks.exit_code_after(order) == elsewhere
+    assert rank(2, 4, node=1).exit_code_after(order) == elsewhere
 
 
-def test_a_rank_that_paused_goes_on_with_new_episodes_as_the_first_one_does(rank, monkeypatch) -> None:
-    ranks = rank(1, 2)
+def test_a_rank_that_paused_goes_on_with_new_episodes_as_the_first_one_does(rank) -> None:
     orders = iter([Order.GO_ON, Order.GO_ON, Order.PAUSE, Order.GO_ON, Order.STOP])
-    monkeypatch.setattr(ranks, "tell", lambda own: next(orders))
-    monkeypatch.setattr(ranks, "gather", lambda own: [own])
+    ranks = rank(1, 2, tell=lambda own: next(orders), gather=lambda own: [own])
     done: list[str] = []
 
     def train(max_iterations: int, on_iteration: OnIteration) -> None:
@@ -92,9 +91,8 @@ def test_a_rank_that_paused_goes_on_with_new_episodes_as_the_first_one_does(rank
     assert done == ["train", "new episodes", "train"]
 
 
-def test_clocks_that_differ_are_noticed_by_the_first_rank(rank, monkeypatch) -> None:
-    ranks = rank(0, 3)
-    monkeypatch.setattr(ranks, "gather", lambda own: [own, own - 40.0, own + 20.0])
+def test_clocks_that_differ_are_noticed_by_the_first_rank(rank) -> None:
+    ranks = rank(0, 3, gather=lambda own: [own, own - 40.0, own + 20.0])
     assert ranks.clock_skew() == pytest.approx(60.0)
 
 
@@ -110,9 +108,6 @@ def test_a_rank_ends_some_time_after_its_launcher(tmp_path: Path) -> None:
         launcher.kill()
         # Raises if it goes on.
         process.wait(10)
-
-
-# What ranks do before they train together
 
 
 @pytest.fixture
@@ -152,35 +147,25 @@ def test_a_rank_draws_apart_once_it_has_loaded_a_checkpoint(rank, monkeypatch, c
     session: Any = SimpleNamespace(runner=runner, env=None, resolved=SimpleNamespace(max_iterations=9))
     monkeypatch.setattr(worker, "open_session", lambda *_, **__: contextlib.nullcontext(session))
     monkeypatch.setattr(worker, "follow", lambda *_: Order.GO_ON)
-    ranks = rank(1, 2)
-    monkeypatch.setattr(ranks, "draw_apart", lambda seed, iteration: done.append((seed, iteration)))
-    monkeypatch.setattr(ranks, "disconnect", lambda: None)
+    ranks = rank(1, 2, draw_apart=lambda seed, iteration: done.append((seed, iteration)), disconnect=lambda: None)
 
     record: Any = SimpleNamespace(data=SimpleNamespace(experiment="reach"))
     assert worker._train_along(RunSettings(device="cpu", num_envs=8, seed=5), record, checkpoint, ranks) == 0
     assert done == ([] if checkpoint is None else [checkpoint, (5, 7)])
 
 
-def test_all_ranks_train_in_the_first_ones_folder(rank, monkeypatch, tmp_path: Path) -> None:
-    ranks = rank(1, 2)
-    monkeypatch.setattr(ranks, "tell", lambda own: tmp_path)
-    monkeypatch.setattr(ranks, "gather", lambda own: [own])
+def test_all_ranks_train_in_the_first_ones_folder(rank, tmp_path: Path) -> None:
+    ranks = rank(1, 2, tell=lambda own: tmp_path, gather=lambda own: [own])
     assert ranks.first_ranks_folder(Path("logs/nodes/mine")) == tmp_path
 
 
-def test_nodes_that_do_not_see_the_runs_folder_are_named(rank, monkeypatch, tmp_path: Path) -> None:
-    ranks = rank(0, 2)
+def test_nodes_that_do_not_see_the_runs_folder_are_named(rank, tmp_path: Path) -> None:
     # Two ranks on each of four nodes.
-    monkeypatch.setattr(ranks, "tell", lambda own: own)
-    monkeypatch.setattr(ranks, "gather", lambda own: [own, *[(node in (0, 2), node) for node in (0, 1, 1, 2, 2, 3, 3)]])
-    with pytest.raises(ConfigError, match=rf"^{tmp_path} is not seen by node 1, 3: "):
-        ranks.first_ranks_folder(tmp_path)
+    others = [(node in (0, 2), node) for node in (0, 1, 1, 2, 2, 3, 3)]
+    first = rank(0, 2, tell=lambda own: own, gather=lambda own: [own, *others])
+    with pytest.raises(ConfigError, match=rf"^{tmp_path} .* node 1, 3: "):
+        first.first_ranks_folder(tmp_path)
 
-
-def test_a_node_that_does_not_see_the_runs_folder_says_so_itself(rank, monkeypatch, tmp_path: Path) -> None:
-    ranks = rank(1, 2)
-    monkeypatch.setattr(ranks, "_node_rank", 1)
-    monkeypatch.setattr(ranks, "tell", lambda own: tmp_path / "elsewhere")
-    monkeypatch.setattr(ranks, "gather", lambda own: [own])
-    with pytest.raises(ConfigError, match="is not seen by node 1: "):
-        ranks.first_ranks_folder(Path("mine"))
+    itself = rank(1, 2, node=1, tell=lambda own: tmp_path / "elsewhere", gather=lambda own: [own])
+    with pytest.raises(ConfigError, match=" node 1: "):
+        itself.first_ranks_folder(Path("mine"))

@@ -52,7 +52,7 @@ def resolved() -> Iterator[Callable]:
     ],
 )
 def test_what_fails_in_a_training_is_refused_by_its_name(resolved: Callable, fields: dict, named: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^{TASK} is registered with.*{named}"):
+    with pytest.raises(ConfigError, match=rf"^{TASK} .*{named}"):
         resolved(**fields)
 
 
@@ -81,7 +81,7 @@ def test_tasks_that_no_single_agent_learns_are_refused(resolved: Callable, agent
 def test_isaac_labs_own_tasks_of_several_agents_are_refused_whatever_the_library() -> None:
     for runner in ("rsl_rl", "skrl"):
         settings = compose([f"runner={runner}", "algorithm=ppo", "device=cpu", "physics=newton_mjwarp"])
-        with pytest.raises(ConfigError, match=r"^Isaac-Pendulum-MARL-Direct is a task of several agents"):
+        with pytest.raises(ConfigError, match=r"^Isaac-Pendulum-MARL-Direct .*Cfg"):
             resolve(settings.with_values({"task": "Isaac-Pendulum-MARL-Direct"}), 4, "test")
 
 

@@ -24,10 +24,18 @@ from isaaclab_pc.workers import resolve as resolving
 from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, _fields
 from isaaclab_pc.workers.resolve import resolve
 
+CARTPOLE = "task=Isaac-Cartpole-Direct"
+STEREO = "points.realism=stereo"
+UNSEEN = "points.crop=[[99,100],[0,1],[0,1]]"
+REALISM = "env.scene.points.realism"
+ENCODER = "agent.actor.encoder.point_encoder"
 
-def resolved(*settings, num_envs=8, env=(), agent=()):
-    run = compose(["device=cpu", "physics=newton_mjwarp", *settings], env, agent)
-    return resolve(run, num_envs, "reach")
+
+def resolved(*settings, num_envs=8):
+    """Resolve a run with these settings and overrides."""
+    env, agent = ([text for text in settings if text.startswith(part)] for part in ("env.", "agent."))
+    others = [text for text in settings if text not in env + agent]
+    return resolve(compose(["device=cpu", "physics=newton_mjwarp", *others], env, agent), num_envs, "reach")
 
 
 def test_settings_reach_the_tasks_config():
@@ -68,44 +76,38 @@ def test_settings_reach_the_tasks_config():
     ],
 )
 def test_another_frame_of_the_points_leaves_the_workspace_where_it_is(settings: list[str], crop_frame: str | None):
-    cfg = resolved(*settings, env=["env.scene.points.crop_frame=null"]).env_cfg
+    cfg = resolved(*settings, "env.scene.points.crop_frame=null").env_cfg
     assert cfg.scene.points.crop_frame == crop_frame
 
 
 @pytest.mark.parametrize("key", ["agent.actor.class_name", "agent.algorithm.class_name", "env.scene.table.spawn.func"])
-def test_a_module_that_a_setting_names_is_not_imported(key, tmp_path, monkeypatch):
-    (tmp_path / "stranger.py").write_text("raise SystemExit('a module of a stranger was imported')")
+def test_no_setting_imports_a_module(key, tmp_path, monkeypatch):
+    (tmp_path / "stranger.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    override = [f"{key}=stranger:Thing"]
-    with pytest.raises(ConfigError, match=f"{key}=stranger:Thing: a setting cannot name code"):
-        resolved(env=override if key.startswith("env") else (), agent=override if key.startswith("agent") else ())
+    with pytest.raises(ConfigError, match=f"^{key}=stranger:Thing: .*new_task"):
+        resolved(f"{key}=stranger:Thing")
 
 
 def test_overrides_reach_the_field_that_they_name_physics_presets_included():
-    result = resolved(
-        env=["env.episode_length_s=4", "env.sim.physics.solver_cfg.iterations=7"],
-        agent=["agent.algorithm.gamma=0.9"],
-    )
+    iterations = "env.sim.physics.solver_cfg.iterations=7"
+    result = resolved("env.episode_length_s=4", iterations, "agent.algorithm.gamma=0.9")
     assert result.env_cfg.episode_length_s == 4
     assert result.env_cfg.sim.physics.solver_cfg.iterations == 7
     assert result.agent_cfg.algorithm.gamma == 0.9
 
 
 def test_single_errors_of_a_camera_are_set_after_the_camera_itself():
-    realism = "env.scene.points.realism"
-    result = resolved(
-        "points.realism=structured_light",
-        env=[f"{realism}.flying_pixels=0", f"{realism}.dropout=[0,0.1]", f"{realism}.noise.scale=2"],
-    ).env_cfg.scene.points.realism
+    overrides = [f"{REALISM}.flying_pixels=0", f"{REALISM}.dropout=[0,0.1]", f"{REALISM}.noise.scale=2"]
+    result = resolved("points.realism=structured_light", *overrides).env_cfg.scene.points.realism
     assert (result.flying_pixels, result.dropout, result.noise.scale) == (0, [0, 0.1], 2)
     assert (result.min_range, result.latency) == (0.4, (0, 1))
-    assert resolved("points.realism=stereo", env=[f"{realism}.noise=null"]).env_cfg.scene.points.realism.noise is None
+    assert resolved(STEREO, f"{REALISM}.noise=null").env_cfg.scene.points.realism.noise is None
 
 
 def test_the_reward_is_the_tasks_own_unless_it_is_set():
     assert resolved().env_cfg.reward == "dense"
-    assert resolved(env=["env.reward=sparse"]).env_cfg.reward == "sparse"
-    assert resolved("reward=dense", env=["env.reward=sparse"]).env_cfg.reward == "dense"
+    assert resolved("env.reward=sparse").env_cfg.reward == "sparse"
+    assert resolved("reward=dense", "env.reward=sparse").env_cfg.reward == "dense"
 
 
 def test_a_preset_fills_in_what_was_not_given():
@@ -113,11 +115,6 @@ def test_a_preset_fills_in_what_was_not_given():
     values = PRESETS["newton_mjwarp"]["robust"]
     assert result.env_cfg.sim.physics.num_substeps == values["substeps"]
     assert result.env_cfg.sim.physics.solver_cfg.iterations == 3
-
-
-def test_a_preset_never_replaces_an_override_silently():
-    with pytest.raises(ConfigError, match=r"num_substeps=2 and physics.preset=robust.*physics.substeps"):
-        resolved("physics.preset=robust", env=["env.sim.physics.num_substeps=2"])
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -136,7 +133,7 @@ def test_encoder_and_chunk_reach_the_agent_of_every_library(how):
 
 
 def test_a_memory_is_asked_for_and_sized():
-    result = resolved("recurrent=gru", num_envs=6, agent=["agent.actor.rnn_hidden_dim=32"])
+    result = resolved("recurrent=gru", "agent.actor.rnn_hidden_dim=32", num_envs=6)
     assert (result.agent_cfg.actor.rnn_type, result.agent_cfg.actor.rnn_hidden_dim) == ("gru", 32)
     assert 6 % result.plan.num_minibatches == 0, "a minibatch has whole environments"
     assert resolved().agent_cfg.actor.rnn_type is None
@@ -155,11 +152,9 @@ def test_a_student_of_depth_images_learns_for_longer():
     depth = ["task=lift", "algorithm=distill", "obs=depth"]
     assert resolved(*depth).max_iterations > resolved(*depth[:2]).max_iterations
     assert resolved(*depth, "max_iterations=3").max_iterations == 3
-    assert resolved(*depth, agent=["agent.max_iterations=4"]).max_iterations == 4
-    assert (
-        resolved("task=lift", "algorithm=ppo", "obs=depth").max_iterations
-        == resolved("algorithm=ppo", "task=lift").max_iterations
-    )
+    assert resolved(*depth, "agent.max_iterations=4").max_iterations == 4
+    ppo = ["task=lift", "algorithm=ppo"]
+    assert resolved(*ppo, "obs=depth").max_iterations == resolved(*ppo).max_iterations
 
 
 def test_two_runs_share_no_config():
@@ -173,66 +168,80 @@ def test_two_runs_share_no_config():
     assert resolved().agent_cfg.algorithm.gamma != 0.0
 
 
-CARTPOLE = "task=Isaac-Cartpole-Direct"
-STEREO = ["points.realism=stereo"]
-REALISM = "env.scene.points.realism"
-ENCODER = "agent.actor.encoder.point_encoder"
-
-
 @pytest.mark.parametrize(
-    ("settings", "env", "agent", "message"),
+    ("settings", "message"),
     [
-        (["points.num_points=100000"], [], [], r"1728 pixels of the cameras"),
-        (["obs=state", "points.num_points=100000"], [], [], None),
-        ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
-        ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),
-        (["runner=skrl"], [], ["agent.algorithm.gamma=0.9"], r"agent.algorithm is of runner=rsl_rl"),
-        (["runner=sb3"], [], ["agent.algorithm.gamma=0.9"], r"agent.algorithm is of runner=rsl_rl"),
-        ([], [], ["agent.n_epochs=3"], r"agent.n_epochs is of runner=sb3"),
-        (["runner=sb3"], [], ["agent.gamma=1.5"], r"^agent\.gamma=1\.5: expected a number from 0 to 1"),
-        ([], ["env.action=tool_poze"], [], r"env\.action=tool_poze is unknown: did you mean tool_pose"),
-        ([], ["env.sim.dt=0"], [], r"^env\.sim\.dt=0: expected a number above 0, like the present"),
-        (["obs=state"], ["env.history_length=2"], [], r"^env\.history_length=2 with obs=state"),
-        ([], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
-        (["encoder=dp3", "obs=depth"], [], [], r"^encoder=dp3: obs=depth"),
-        ([CARTPOLE, "recurrent=gru"], [], [], r"^recurrent=gru: the agent of Isaac-C"),
-        (["encoder=dp3"], [], [f"{ENCODER}=pointnet"], rf"^encoder=dp3 and {ENCODER}=pointnet"),
-        (["points.crop=[[99,100],[0,1],[0,1]]"], [], [], r"^points\.crop="),
-        (["obs=state", "points.crop=[[99,100],[0,1],[0,1]]"], [], [], None),
-        (["obs=depth", "points.realism=stereo"], [], [], r"^points\.realism=stereo with obs=depth"),
-        ([], [f"{REALISM}.dropout=0.1"], [], rf"^{REALISM}\.dropout=0\.1: .* points\.realism="),
-        (STEREO, [f"{REALISM}.flying=0"], [], rf"^{REALISM}\.flying: .* did you mean flying_pixels\?"),
-        (STEREO, [f"{REALISM}.noise.scales.x=0"], [], r"noise\.scales has no field x"),
-        (STEREO, [f"{REALISM}.noise=here:Noise"], [], rf"^{REALISM}\.noise='here:Noise' must be None"),
-        (STEREO, [f"{REALISM}.dropout=2"], [], rf"^{REALISM}\.dropout=2 must be in \[0, 1\]"),
-        ([CARTPOLE], [f"{REALISM}.dropout=0.1"], [], rf"{REALISM}\.dropout=0\.1 cannot be set"),
-        (["physics.velocity_iterations=1"], [], [], r"physics\.velocity_iterations does not exist on newton_mjwarp"),
+        (["points.num_points=100000"], r"num_points=100000 .* 1728 "),
+        (["agent.algorithm.gama=1"], r"^agent\.algorithm\.gama: .* gamma\?"),
+        (["runner=skrl", "agent.algorithm.gamma=0.9"], r"runner=rsl_rl"),
+        (["runner=sb3", "agent.algorithm.gamma=0.9"], r"runner=rsl_rl"),
+        (["agent.n_epochs=3"], r"runner=sb3"),
+        (["runner=sb3", "agent.gamma=1.5"], r"^agent\.gamma=1\.5: "),
+        (["env.action=tool_poze"], r"env\.action=tool_poze .* tool_pose"),
+        (["obs=state", "env.history_length=2"], r"^env\.history_length=2 with obs=state"),
+        (["agent.device=cpu"], r"^agent\.device=cpu .* device "),
+        (["encoder=dp3", "obs=depth"], r"^encoder=dp3: obs=depth"),
+        ([CARTPOLE, "recurrent=gru"], r"^recurrent=gru: .* Isaac-Cartpole"),
+        (["encoder=dp3", f"{ENCODER}=pointnet"], rf"^encoder=dp3 and {ENCODER}=pointnet"),
+        ([UNSEEN], r"^points\.crop="),
+        (["obs=depth", STEREO], r"^points\.realism=stereo with obs=depth"),
+        ([f"{REALISM}.dropout=0.1"], rf"^{REALISM}\.dropout=0\.1: .* points\.realism="),
+        ([STEREO, f"{REALISM}.flying=0"], rf"^{REALISM}\.flying: .* flying_pixels\?"),
+        ([STEREO, f"{REALISM}.noise.scales.x=0"], r"^env\..*noise\.scales\.x: "),
+        ([STEREO, f"{REALISM}.noise=here:Noise"], rf"^{REALISM}\.noise='here:Noise' "),
+        ([STEREO, f"{REALISM}.dropout=2"], rf"^{REALISM}\.dropout=2 "),
+        (["physics.velocity_iterations=1"], r"^physics\.velocity_iterations .* newton_mjwarp"),
+        # Settings that would silently replace an override.
+        (["physics.preset=robust", "env.sim.physics.num_substeps=2"], r"num_substeps=2 .*=robust.*physics\.substeps"),
+        (["task=lift", "robot=ur5e", "env.scene.robot.tcp_offset=0.1"], r"tcp_offset=0\.1 .*robot=ur5e"),
+        (["task=stack", "robot=ur5e"], r"^robot=ur5e: .*robots=\['franka','ur5e'\]"),
+        # Tasks of other packages.
+        ([CARTPOLE, "points.num_points=3"], r"^Isaac-Cartpole-Direct .*points\.num_points"),
+        ([CARTPOLE, "robot=ur5e"], r"^Isaac-Cartpole-Direct .*robot"),
+        ([CARTPOLE, "obs=depth"], r"^Isaac-Cartpole-Direct .*obs"),
+        ([CARTPOLE, f"{REALISM}.dropout=0.1"], rf"^Isaac-Cartpole-Direct .*{REALISM}\.dropout=0\.1"),
+        ([CARTPOLE, "guard.max_abs=-1"], r"guard\.max_abs"),
+        ([CARTPOLE, "agent=large"], r"runner=rsl_rl agent=large algorithm=ppo: .*rsl_rl_cfg_entry_point"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, env, agent, message):
-    if message is None:
-        assert resolved(*settings, env=env, agent=agent).env_cfg.obs == "state"
-        return
+def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, message):
     with pytest.raises(ConfigError, match=message):
-        resolved(*settings, env=env, agent=agent)
+        resolved(*settings)
+
+
+@pytest.mark.parametrize("setting", ["points.num_points=100000", UNSEEN])
+def test_without_clouds_their_settings_are_no_matter(setting):
+    assert resolved("obs=state", setting).env_cfg.obs == "state"
+
+
+def test_a_task_of_another_package_is_guarded_as_set():
+    guard = resolved(CARTPOLE, "guard.mode=raise", "guard.ends=truncated", "guard.max_abs=50").guard
+    assert guard is not None
+    assert (guard.mode, guard.ends, guard.max_abs) == ("raise", "truncated", 50)
+
+    guard = resolved("task=Isaac-Cartpole").guard
+    assert guard is not None
+    assert guard.mode == "quarantine"
+    assert guard.bounds("observation") == (-1e6, 1e6), "large numbers in unknown units are no fault"
+    assert resolved("guard.max_abs=50").guard is None, "our tasks bring their own"
 
 
 @pytest.mark.parametrize(
-    ("count", "device", "built_for", "driver", "message"),
+    ("count", "built_for", "driver", "reason"),
     [
-        (2, "cuda:2", "13.0", None, "torch sees 2 GPUs here, counted from cuda:0"),
-        (0, "cuda:0", "13.0", ("470.1", "11.4"), "CUDA 13.0, and the driver 470.1 here knows CUDA up to 11.4"),
-        (0, "cuda:0", None, ("470.1", "11.4"), "is built for the CPU, and the driver 470.1"),
-        (0, "cuda:0", "13.0", None, "and no NVIDIA driver answers here"),
+        (2, "13.0", None, " 2 GPUs"),
+        (0, "13.0", ("470.1", "11.4"), r" CUDA 13\.0, .* 470\.1 .* CUDA .* 11\.4\."),
+        (0, None, ("470.1", "11.4"), r" CPU, .* 470\.1 "),
+        (0, "13.0", None, r" CUDA 13\.0, .* no "),
     ],
 )
-def test_a_gpu_that_torch_cannot_use_is_refused_with_the_reason(monkeypatch, count, device, built_for, driver, message):
+def test_a_gpu_that_torch_cannot_use_is_refused_with_the_reason(monkeypatch, count, built_for, driver, reason):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     monkeypatch.setattr(torch.version, "cuda", built_for)
     monkeypatch.setattr(resolving, "driver_versions", lambda: driver)
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        resolved(f"device={device}")
+    with pytest.raises(ConfigError, match=rf"^device=cuda:{count}: .*{reason}"):
+        resolved(f"device=cuda:{count}")
 
 
 RESOLVE_ALL = """
@@ -256,18 +265,14 @@ def test_no_task_loads_usd_before_kit_could_have_started():
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_minibatch_may_be_as_large_as_an_update_and_no_larger(runner):
-    sizes = []
-    for size in (1_000_000, 100_000_000):
-        with pytest.raises(ConfigError) as refusal:
-            resolved(f"runner={runner}", f"minibatch_size={size}")
-        found = re.match(rf"minibatch_size={size} is more than the (\d+) samples of an update", str(refusal.value))
-        assert found
-        sizes.append(int(found[1]))
-    assert sizes[0] == sizes[1]
-
-    assert resolved(f"runner={runner}", f"minibatch_size={sizes[0]}").plan.num_minibatches == 1
-    with pytest.raises(ConfigError, match=f"^minibatch_size={sizes[0] + 1} is more than the {sizes[0]} samples"):
-        resolved(f"runner={runner}", f"minibatch_size={sizes[0] + 1}")
+    with pytest.raises(ConfigError) as refusal:
+        resolved(f"runner={runner}", "minibatch_size=100000000")
+    found = re.match(r"minibatch_size=100000000 \D*(\d+) ", str(refusal.value))
+    assert found
+    most = int(found[1])
+    assert resolved(f"runner={runner}", f"minibatch_size={most}").plan.num_minibatches == 1
+    with pytest.raises(ConfigError, match=f"^minibatch_size={most + 1} .* {most} "):
+        resolved(f"runner={runner}", f"minibatch_size={most + 1}")
 
 
 @pytest.mark.parametrize("task", sorted(our_tasks()))
@@ -308,45 +313,27 @@ def test_the_robot_of_meshes_is_isaac_labs_own(monkeypatch):
 
 @pytest.mark.parametrize(("task", "size"), [("reach", 6), ("push", 7), ("lift", 7)])
 def test_another_arm_brings_its_names_its_gripper_and_its_number_of_joints(task, size):
-    cfg = resolved(f"task={task}", "robot=ur5e", env=["env.action=joint_delta"]).env_cfg
+    cfg = resolved(f"task={task}", "robot=ur5e", "env.action=joint_delta").env_cfg
     robot = cfg.scene.robot
     assert robot.prim_path == resolved(f"task={task}").env_cfg.scene.robot.prim_path
     assert (robot.hand, robot.tcp_offset) == (UR5E_GRIPPER_CFG.hand, UR5E_GRIPPER_CFG.tcp_offset)
     assert arm_action_size(cfg) + int(cfg.gripper) == size
     points = cfg.scene.points
     assert (points.gripper_body, points.gripper_offset) == (robot.hand, (0.0, 0.0, robot.tcp_offset))
-    assert arm_action_size(resolved("task=lift", env=["env.action=joint_delta"]).env_cfg) == 7
 
 
-def test_another_arm_is_refused_where_the_task_was_not_tried_with_it():
-    with pytest.raises(ConfigError, match=r"robot=ur5e: \S+ was tried with franka only.*robots=\['franka','ur5e'\]"):
-        resolved("task=stack", "robot=ur5e")
-    tried = resolved("task=stack", "robot=ur5e", env=["env.robots=['franka','ur5e']"]).env_cfg
+def test_the_robot_can_be_changed_and_tried_where_it_was_not():
+    franka = resolved("task=lift", "env.action=joint_delta", "env.scene.robot.tcp_offset=0.1").env_cfg
+    assert (arm_action_size(franka), franka.scene.robot.tcp_offset) == (7, 0.1)
+    tried = resolved("task=stack", "robot=ur5e", "env.robots=['franka','ur5e']").env_cfg
     assert tried.scene.robot.hand == UR5E_GRIPPER_CFG.hand
-
-
-def test_another_arm_never_replaces_an_override_silently():
-    with pytest.raises(ConfigError, match=r"tcp_offset=0\.1 and robot=ur5e set the same field"):
-        resolved("task=lift", "robot=ur5e", env=["env.scene.robot.tcp_offset=0.1"])
-    assert resolved("task=lift", env=["env.scene.robot.tcp_offset=0.1"]).env_cfg.scene.robot.tcp_offset == 0.1
-
-
-@pytest.mark.parametrize("setting", ["points.num_points=3", "robot=ur5e", "obs=depth"])
-def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages(setting):
-    with pytest.raises(ConfigError, match=rf"{setting.partition('=')[0]} cannot be set"):
-        resolved("task=Isaac-Cartpole-Direct", setting)
-
-
-def test_a_missing_agent_names_what_there_is():
-    with pytest.raises(ConfigError, match="has no agent for runner=rsl_rl agent=large algorithm=ppo: it registers"):
-        resolved("task=Isaac-Cartpole-Direct", "agent=large")
 
 
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("raise SystemExit('get a licence')", "SystemExit: get a licence"),
-        ("import not_installed_anywhere", "ModuleNotFoundError: No module named 'not_installed_anywhere'"),
+        ("raise SystemExit('licence')", "SystemExit: licence"),
+        ("import not_installed_anywhere", "ModuleNotFoundError: .*not_installed_anywhere"),
         ("def", "SyntaxError: "),
     ],
 )
@@ -356,5 +343,5 @@ def test_a_task_whose_config_cannot_be_imported_is_named_with_the_error(tmp_path
     cfg = {"env_cfg_entry_point": "broken_cfg:Cfg", "rsl_rl_cfg_entry_point": "broken_cfg:Agent"}
     monkeypatch.setitem(gymnasium.registry, "Own-Broken", EnvSpec("Own-Broken", "broken_env:Env", kwargs=cfg))
     settings = compose(["device=cpu", "algorithm=ppo"]).with_values({"task": "Own-Broken"})
-    with pytest.raises(ConfigError, match=f"Own-Broken cannot be configured: {error}"):
+    with pytest.raises(ConfigError, match=f"^Own-Broken .*: {error}"):
         resolve(settings, 8, "broken")

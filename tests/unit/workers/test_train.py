@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
@@ -35,13 +36,12 @@ class Trainer:
     """Trains the run of a folder, and keeps what the user saw."""
 
     def __init__(self, folder: Path) -> None:
-        self.settings: tuple[str, ...] = SETTINGS
         self.output = ""
         self._folder = folder
 
     def __call__(self, *changes: str, checkpoint: Path | None = None) -> int:
         stream = io.StringIO()
-        job = TrainJob(compose([*self.settings, *changes]), checkpoint)
+        job = TrainJob(compose([*SETTINGS, *changes]), checkpoint)
         try:
             return worker.train(job, self._folder, Lines(stream))
         except SystemExit as ended:
@@ -58,33 +58,47 @@ def train(run):
 def test_training_ends_with_a_checkpoint_and_an_evaluation(run, train, fake_session):
     session = fake_session()
     assert train() == 0
-    assert train.output.count("warning: too many threads\n") == 1
+    assert train.output.count("warning: num_threads\n") == 1
+    assert train.output.count("iteration ") == 5
     data = record(run)
-    assert data.status == "completed"
-    assert data.completed_iterations == 5
-    assert data.env_steps == 5 * 256
+    assert (data.status, data.completed_iterations, data.env_steps) == ("completed", 5, 5 * 256)
     assert data.guard == {"action": 2}
     assert data.checkpoints.latest.path == "checkpoints/model_5.pt"
-    assert (data.evaluation.episodes, data.evaluation.seed) == (8, 1000)
-    assert data.success == 1.0
+    assert session.env.seeds == [1000], "the only checkpoint needs no evaluation of its own"
+    assert (data.evaluation.episodes, data.evaluation.seed, data.success) == (8, 1000, 1.0)
+    assert str(data.evaluation) in train.output
     assert session.env.closed
-    assert train.output.count("iteration ") == 5
-    assert "at any time, over 8 episodes; mean return 3.00, mean time to success 0.20 s" in train.output
+
+    curves = read_run_curves(run)
+    assert curves.iterations == [1, 2, 3, 4, 5]
+    assert curves.env_steps == [256 * n for n in range(1, 6)]
+    assert curves.wall_s[-1] == data.wall_s
+    assert curves.metrics == {name: [value] * 5 for name, value in METRICS.items()}
 
 
-@pytest.mark.usefixtures("always_due")
+SAVE_ALWAYS = "supervise.checkpoint_interval=0"
+"""Writes a checkpoint after every iteration."""
+
+
+@pytest.fixture
+def has_time(monkeypatch):
+    """Have time for an evaluation of every checkpoint."""
+    monkeypatch.setattr(checkpoints.CheckpointKeeper, "has_time_for", lambda self, seconds: True)
+
+
+@pytest.mark.usefixtures("has_time")
 def test_it_leaves_word_of_rollouts_and_updates_whatever_evaluations_come_between(run, train, fake_session):
     phases = []
 
     def during(completed):
         for _ in range(64):
-            session.env.step(None)
+            session.env.step(torch.zeros(4, 1))
             phases.append(Progress.read(run / "progress.json").phase)
 
     session = fake_session(during)
-    session.env.steps = 0
-    assert train() == 0
-    assert len(session.env.seeds) > 5, "evaluations, whose steps are not those of an iteration"
+    session.env.reset()
+    assert train(SAVE_ALWAYS) == 0
+    assert len(session.env.seeds) > 6, "evaluations, whose steps are not those of an iteration"
     assert phases == 5 * (63 * [TrainingPhase.ROLLOUT] + [TrainingPhase.UPDATE])
     progress = Progress.read(run / "progress.json")
     assert (progress.minibatch_size, progress.chunk) == (64, 48)
@@ -113,30 +127,22 @@ def test_clocks_of_nodes_that_differ_are_said(train, fake_session, monkeypatch):
     fake_session()
     monkeypatch.setattr(worker.Ranks, "clock_skew", lambda self: 42.0)
     assert train() == 0
-    assert "warning: the nodes' clocks are 42 s apart" in train.output
-
-
-def test_every_iteration_is_written_down(run, train, fake_session):
-    fake_session()
-    assert train() == 0
-    curves = read_run_curves(run)
-    assert curves.iterations == [1, 2, 3, 4, 5]
-    assert curves.env_steps == [256 * n for n in range(1, 6)]
-    assert curves.wall_s[-1] == record(run).wall_s
-    assert curves.metrics == {name: [value] * 5 for name, value in METRICS.items()}
+    assert " 42 s " in train.output
 
 
 def test_the_record_is_written_with_checkpoints_and_read_with_the_iterations_since(run, train, fake_session):
     seen = []
 
+    def written():
+        return json.loads((run / "run.json").read_text(encoding="utf-8"))["completed_iterations"]
+
     def during(completed):
-        written = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        seen.append((written["completed_iterations"], record(run).completed_iterations, record(run).env_steps))
+        seen.append((written(), record(run).completed_iterations, record(run).env_steps))
 
     fake_session(during)
     assert train() == 0
     assert seen == [(0, done, 256 * done) for done in range(5)]
-    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["completed_iterations"] == 5
+    assert written() == 5
 
 
 def test_the_settings_of_a_job_are_the_runs_once_it_is_built(run, train, fake_session):
@@ -149,26 +155,14 @@ def test_the_settings_of_a_job_are_the_runs_once_it_is_built(run, train, fake_se
     assert RunSettings.load(run / "config.yaml").seed == 7
 
 
-@pytest.fixture
-def saves_always(train):
-    """Write a checkpoint after every iteration."""
-    train.settings = (*SETTINGS, "supervise.checkpoint_interval=0")
-
-
-@pytest.fixture
-def always_due(saves_always, monkeypatch):
-    """Have time for an evaluation of each, too."""
-    monkeypatch.setattr(checkpoints.CheckpointKeeper, "has_time_for", lambda self, seconds: True)
-
-
-@pytest.mark.usefixtures("always_due")
+@pytest.mark.usefixtures("has_time")
 def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, train, fake_session):
     def during(completed):
         # Only the policy of the third iteration solves the task.
-        session.env.episode_success[:] = completed == 3
+        session.env.succeeds[:] = completed == 3
 
     session = fake_session(during)
-    assert train() == 0
+    assert train(SAVE_ALWAYS) == 0
     data = record(run)
     best = data.checkpoints.best
     assert (best.iteration, best.evaluation.success_rate, best.evaluation.seed) == (3, 1.0, 2000)
@@ -179,7 +173,7 @@ def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, train, fake_se
     assert session.env.seeds == [2000, None] * 5 + [1000]
     assert session.runner.trainings == 5
     assert train.output.count("iteration ") == 5
-    assert train.output.count(", the best so far\n") == 3  # at equal scores the later one
+    assert train.output.count("the best") == 3  # at equal scores the later one
     curve = [(point.iteration, point.env_steps, point.evaluation.success_rate) for point in data.evaluations]
     assert curve == [(n, n * 256, float(n == 3)) for n in range(1, 6)]
     assert data.peak_bytes > 1 << 20
@@ -187,32 +181,13 @@ def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, train, fake_se
 
 def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, train, fake_session):
     session = fake_session()
-    assert train("eval.best_share=0", "supervise.checkpoint_interval=0") == 0
+    assert train("eval.best_share=0", SAVE_ALWAYS) == 0
     best = record(run).checkpoints.best
     assert (best.iteration, best.evaluation) == (5, None)
     assert session.env.seeds == [1000]
 
 
-def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(train, fake_session):
-    session = fake_session()
-    assert train() == 0
-    assert session.env.seeds == [1000]
-
-
-@pytest.mark.usefixtures("always_due")
-def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkpoint(
-    run, train, fake_session, monkeypatch
-):
-    session = fake_session()
-    monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert train() == 130
-    data = record(run)
-    assert (data.status, data.completed_iterations) == ("interrupted", 1)
-    assert data.checkpoints.latest.path == "checkpoints/model_1.pt"
-    assert data.checkpoints.best.evaluation is None
-
-
-@pytest.mark.usefixtures("always_due")
+@pytest.mark.usefixtures("has_time")
 def test_a_supervisor_sees_what_it_does(run, train, fake_session):
     beats = []
 
@@ -220,7 +195,7 @@ def test_a_supervisor_sees_what_it_does(run, train, fake_session):
         beats.append(Heartbeat.read(run / HEARTBEAT_NAME))
 
     session = fake_session(during)
-    assert train() == 0
+    assert train(SAVE_ALWAYS) == 0
     # Between the iterations it evaluates.
     assert [(beat.phase, beat.iteration) for beat in beats[:2]] == [("train", 0), ("evaluate", 1)]
     assert [beat.number for beat in beats] == sorted({beat.number for beat in beats})
@@ -230,19 +205,13 @@ def test_a_supervisor_sees_what_it_does(run, train, fake_session):
     assert session.env.closed
 
 
-def test_the_guards_counts_go_on_where_they_were(run, train, fake_session):
+def test_resuming_goes_on_after_the_checkpoint_with_the_guards_counts(run, train, fake_session):
     RunRecord.load(run).update(guard={"action": 5})
-    fake_session()
-    assert train(checkpoint=Path("model_2.pt")) == 0
-    assert record(run).guard == {"action": 7}
-
-
-def test_resuming_goes_on_after_the_checkpoint(run, train, fake_session):
     session = fake_session()
     assert train(checkpoint=Path("model_2.pt")) == 0
     assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
     assert train.output.count("iteration ") == 3
-    assert record(run).completed_iterations == 5
+    assert (record(run).completed_iterations, record(run).guard) == (5, {"action": 7})
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -254,20 +223,23 @@ def test_a_signal_stops_at_the_end_of_the_iteration_with_a_checkpoint(run, train
     session = fake_session(during)
     assert train() == code
     data = record(run)
-    assert data.status == "interrupted"
-    assert data.completed_iterations == 3
+    assert (data.status, data.completed_iterations, data.evaluation) == ("interrupted", 3, None)
     assert (run / "checkpoints" / "model_3.pt").is_file()
     assert session.env.closed
-    assert data.evaluation is None
 
 
-def test_a_signal_during_the_evaluation_ends_it(run, train, fake_session, monkeypatch):
+@pytest.mark.parametrize(("changes", "completed"), [([SAVE_ALWAYS], 1), ([], 5)], ids=["for the best", "at the end"])
+@pytest.mark.usefixtures("has_time")
+def test_a_signal_during_an_evaluation_ends_the_run_with_its_checkpoint(
+    run, train, fake_session, monkeypatch, changes, completed
+):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert train() == 130
+    assert train(*changes) == 130
     data = record(run)
-    assert (data.status, data.completed_iterations) == ("interrupted", 5)
-    assert data.evaluation is None
+    assert (data.status, data.completed_iterations, data.evaluation) == ("interrupted", completed, None)
+    assert data.checkpoints.latest.path == f"checkpoints/model_{completed}.pt"
+    assert data.checkpoints.best.evaluation is None
 
 
 def test_an_error_closes_the_environment_and_keeps_what_was_recorded(run, train, fake_session):
@@ -294,8 +266,8 @@ def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, train, fake_
     assert data.checkpoints.latest.path == "checkpoints/model_4.pt"
     assert (run / "checkpoints" / "model_4.pt").is_file()
     assert data.harder_physics == {"dt": 1 / 120, "decimation": 4}
-    assert "4 of 4 environments failed within 128 steps" in data.error
-    assert f"scripts/train.py resume={run} physics.dt=0.008333333333333333 physics.decimation=4\n" in (train.output)
+    assert f"resume={run} physics.dt=" in data.error
+    assert data.error in train.output
     assert data.evaluation is None
     assert session.env.closed
 
@@ -308,32 +280,29 @@ def test_a_learner_without_updates_stops_with_the_weights_from_before(run, train
     data = record(run)
     assert (data.status, data.completed_iterations) == ("failed", 3)
     assert data.checkpoints.latest.path == "checkpoints/model_3.pt"
-    assert "all updates of 3 iterations in a row were skipped" in data.error
-    assert "error: the learner's loss, gradient or weights are not finite" in train.output
+    assert f"error: {data.error}" in train.output
 
 
-@pytest.mark.usefixtures("saves_always")
 def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_stays(run, train, fake_session):
     session = fake_session()
     save = session.runner.save
 
     def refuse(path, extra):
         if session.runner.completed_iterations == 3:
-            raise NonFiniteError("weights are not finite")
+            raise NonFiniteError("actor.0.weight")
         save(path, extra)
 
     session.runner.save = refuse
-    assert train() == ExitCode.DIVERGED
+    assert train(SAVE_ALWAYS) == ExitCode.DIVERGED
     data = record(run)
     assert (data.status, data.completed_iterations) == ("failed", 3)
     assert data.checkpoints.latest.path == "checkpoints/model_2.pt"
-    assert "weights are not finite" in data.error
+    assert "actor.0.weight" in data.error
 
 
 def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, train, fake_session):
     session = fake_session()
     session.env.contact_monitor = SimpleNamespace(usage=lambda: USAGE)
     assert train() == 0
-    assert train.output.count("warning: the solver drops contacts") == 1
-    assert "set physics.constraints=240" in train.output
+    assert train.output.count("physics.constraints=240") == 1
     assert record(run).contacts == USAGE
