@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Worker of Ray Train: it runs the process of one rank, and passes messages on. Loads Ray, no torch."""
 
-import contextlib
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +16,11 @@ from ray.train.collective import broadcast_from_rank_zero
 
 from isaaclab_pc.cluster.ranks import NUM_RANKS
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.processes.output_filter import INLETS, OutputFilter
+from isaaclab_pc.processes.output_filter import INLETS, ChildLines, OutputFilter
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.supervise.oom_watch import OomWatch
 
 _LOOK_SECONDS = 0.2
-_MAX_TEXT = 1 << 20
 
 
 class Failure(NamedTuple):
@@ -108,20 +106,24 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
     ray.get(config["mailbox"].begin.remote())
     os.chdir(config["cwd"])
     oom = OomWatch(time.monotonic())
+
+    def show(line: bytes) -> None:
+        ray.get(config["mailbox"].write.remote(f"{line.decode(errors='replace')}\n"))
+
     with (
-        _pipe() as (shown, shown_inlet),
+        ChildLines(show) as shown,
         OutputFilter(log) as output,
         # It gets SIGTERM if this worker is killed.
         ProcessTree(
             [sys.executable, *config["program"]],
-            shown_inlet,
+            shown.inlets[0],
             {**os.environ, **_variables(context, *endpoint), INLETS: ",".join(map(str, output.inlets))},
             pass_fds=output.inlets,
             on_our_death=signal.SIGTERM,
             expendable=False,
         ) as process,
     ):
-        code = _wait(process, shown, config["mailbox"], is_first, oom)
+        code = _wait(process, config["mailbox"], is_first, oom)
 
     # The first rank tells the others to stop. They exit with PREEMPTED; the exit code of the run is the first one's.
     if code in (ExitCode.OK, ExitCode.PREEMPTED):
@@ -153,27 +155,13 @@ def _free_port() -> int:
         return free.getsockname()[1]
 
 
-@contextlib.contextmanager
-def _pipe() -> Iterator[tuple[int, int]]:
-    """Open a pipe that is read without waiting; yield the descriptors to read from and to write to."""
-    read, write = os.pipe()
-    os.set_blocking(read, False)
-    try:
-        yield read, write
-    finally:
-        os.close(read)
-        os.close(write)
-
-
-def _wait(process: ProcessTree, shown: int, mailbox: Any, is_first: bool, oom: OomWatch) -> int:
-    """Wait for the process, and pass on its output and the signals that are meant for it."""
+def _wait(process: ProcessTree, mailbox: Any, is_first: bool, oom: OomWatch) -> int:
+    """Wait for the process, and pass on the signals that are meant for it."""
     sent = 0
     code = None
     while code is None:
         code = process.wait(_LOOK_SECONDS)
         oom.look(time.monotonic())
-        with contextlib.suppress(BlockingIOError):
-            ray.get(mailbox.write.remote(os.read(shown, _MAX_TEXT).decode(errors="replace")))
         for number in ray.get(mailbox.signals.remote(sent)):
             sent += 1
             # The first one tells the others to stop; where it hangs, each one writes for itself.

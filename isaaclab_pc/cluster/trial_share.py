@@ -55,7 +55,7 @@ class Capacity:
             ConfigError: The GPU cannot be read.
         """
         budget = _budget(settings)
-        free = free_host_memory().size
+        free = free_host_memory()
         if settings.device == "cpu":
             return cls(usable_cores(), resolve_budget(budget, free))
         gpu_bytes = resolve_budget(budget, Gpu(settings.device).free())

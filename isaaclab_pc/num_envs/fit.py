@@ -228,7 +228,7 @@ def _output_folder() -> Iterator[Path]:
 def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
     """Turn the budget setting into bytes of host and device memory for one of the run's processes."""
     budget = None if settings.budget is None else parse_budget(settings.budget)
-    free_host = free_host_memory().size
+    free_host = free_host_memory()
     if gpu is None:
         return Budgets(resolve_budget(HOST_FRACTION if budget is None else budget, free_host) // processes)
 

@@ -30,7 +30,7 @@ class Machine:
 
         # A GPU in the same package as the CPU takes its memory from the machine's.
         shares_memory = device == "cpu" or torch.cuda.get_device_properties(device).is_integrated
-        free = free_host_memory().size if shares_memory else torch.cuda.mem_get_info(device)[0]
+        free = free_host_memory() if shares_memory else torch.cuda.mem_get_info(device)[0]
         return cls(free, torch.get_num_threads(), usable_cores())
 
 

@@ -2,7 +2,7 @@
 """How much host memory may be used: free memory, cgroup limits, SLURM's allocation, and the user's budget."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +10,8 @@ import psutil
 
 _UNLIMITED = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2**63."""
-
-
-@dataclass(frozen=True)
-class FreeMemory:
-    """Memory that can still be used."""
-
-    size: int
-    """Bytes."""
-    source: str
-    """Source of the limit: "memory", "cgroup" or "SLURM"."""
+_OTHERS_SHARE = 0.02
+"""Part of a budget that other programs may take without being named as the reason for a lack of it."""
 
 
 @dataclass(frozen=True)
@@ -105,19 +97,19 @@ def oom_kills(groups: list[Cgroup]) -> int:
 
 def free_host_memory(
     groups: list[Cgroup] | None = None, environment: Mapping[str, str] = os.environ, available: int | None = None
-) -> FreeMemory:
-    """Find how much host memory new processes can use.
+) -> int:
+    """Return how much host memory new processes can use [bytes].
 
     It is the least that the machine has left (``available`` [bytes]), each cgroup allows, and SLURM allocated without
     the use of this process.
     """
-    limits = [FreeMemory(psutil.virtual_memory().available if available is None else available, "memory")]
+    limits = [psutil.virtual_memory().available if available is None else available]
     left = [group.free() for group in (memory_cgroups() if groups is None else groups)]
-    limits += [FreeMemory(size, "cgroup") for size in left if size is not None]
+    limits += [size for size in left if size is not None]
     allocated = _slurm_allocation(environment)
     if allocated is not None:
-        limits.append(FreeMemory(max(allocated - psutil.Process().memory_info().rss, 0), "SLURM"))
-    return min(limits, key=lambda memory: memory.size)
+        limits.append(max(allocated - psutil.Process().memory_info().rss, 0))
+    return min(limits)
 
 
 def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
@@ -134,3 +126,8 @@ def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
 def resolve_budget(budget: float | int, free: int) -> int:
     """Turn a budget of `parse_budget` into bytes, never more than those that are free."""
     return int(budget * free) if isinstance(budget, float) else min(budget, free)
+
+
+def taken_by_others(taken: Iterable[tuple[int, int]]) -> int:
+    """Return the most memory that others took [bytes], given each amount with its budget; 0 where all are small."""
+    return max((size for size, budget in taken if size > _OTHERS_SHARE * budget), default=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator
 
 from isaaclab_pc.physics.contacts import ContactUsage
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
@@ -89,9 +89,6 @@ class Progress(JsonRecord):
 @dataclass(frozen=True)
 class MemoryReport:
     """A child's own readings of its memory: the GPU's where it computes on one, else the host's (resident)."""
-
-    # Kept trials of earlier versions have readings that are gone.
-    __pydantic_config__ = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
     before_env: Count
     """In use before the environment was built: libraries and the simulation app [bytes]."""

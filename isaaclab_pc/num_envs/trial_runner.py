@@ -8,15 +8,13 @@ from pathlib import Path
 
 from isaaclab_pc.num_envs.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.num_envs.gpu import Gpu, GpuUse
-from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills
+from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills, taken_by_others
 from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, Trial, format_size
 from isaaclab_pc.processes.output_filter import OutputFilter
 from isaaclab_pc.processes.process_tree import ProcessTree
 
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
-_OTHERS_SHARE = 0.02
-"""Part of a budget that other programs may take without being named as the reason why it did not do."""
 _TAIL = 4 << 20
 """How much of the log's end is searched for the cause of a failure [bytes]: PhysX writes thousands of lines after it.
 """
@@ -72,7 +70,7 @@ def run_trial(
     kills_before = oom_kills(cgroups)
     if gpu is not None:
         gpu.start()
-    host_free = free_host_memory().size
+    host_free = free_host_memory()
     began = time.monotonic()
     with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
         trial, returncode = _Watch(tree, gpu, budgets, result_path, on_training).run()
@@ -99,7 +97,7 @@ def run_trial(
         host_bytes=tree.host_bytes,
         host_budget=budgets.host,
         device_budget=budgets.device,
-        taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory().size, use),
+        taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory(), use),
         log=str(log_path),
         progress=_read_progress(result_path),
         repeated_lines=tuple(output.floods),
@@ -131,7 +129,7 @@ def _taken_by_others(trial: Trial, budgets: Budgets, host: int, use: GpuUse | No
     taken = [(host, budgets.host)]
     if use is not None and budgets.device is not None:
         taken.append((use.others, budgets.device))
-    return max((size for size, budget in taken if size > _OTHERS_SHARE * budget), default=0)
+    return taken_by_others(taken)
 
 
 def _read_progress(result_path: Path) -> Progress | None:

@@ -89,7 +89,7 @@ class Heart:
         self.last = replace(
             beat,
             host_bytes=resident,
-            host_limit=resident + free_host_memory().size,
+            host_limit=resident + free_host_memory(),
             device_bytes=device,
             device_peak=peak,
             device_limit=device_limit,

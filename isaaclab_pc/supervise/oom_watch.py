@@ -6,14 +6,11 @@ from collections import deque
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.gpu import Gpu
-from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills
+from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills, taken_by_others
 
 RECENT_SECONDS = 45.0
 """Time before a death in which a kill by the kernel explains it [s]: torch elastic gives the other ranks half a minute
 to end."""
-
-_OTHERS_SHARE = 0.02
-"""Part of the free memory that others may take without being the reason for a lack of it."""
 
 
 class OomWatch:
@@ -38,7 +35,7 @@ class OthersWatch:
 
     def __init__(self, device: str) -> None:
         """Read the free memory of the host and of ``cuda:N`` before the process starts."""
-        self._host_free = free_host_memory().size
+        self._host_free = free_host_memory()
         self._gpu = None
         self._device_free = 0
         if device != "cpu":
@@ -49,11 +46,11 @@ class OthersWatch:
 
     def taken(self) -> int:
         """Return the memory of host or GPU that others took, where it is much [bytes]; the process has ended."""
-        taken = [(self._host_free - free_host_memory().size, self._host_free)]
+        taken = [(self._host_free - free_host_memory(), self._host_free)]
         if self._gpu is not None:
             with contextlib.suppress(ConfigError):
                 taken.append((self._gpu.finish().others, self._device_free))
-        return max((size for size, free in taken if size > _OTHERS_SHARE * free), default=0)
+        return taken_by_others(taken)
 
 
 def _without_cuda() -> tuple[int, int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from isaaclab_pc.commands import train
+from tests.unit.supervise.fake_trainer import LAST
 from tests.waiting import wait_until
 
 SMALL = ("num_envs=16", "device=cpu", "algorithm=ppo")
@@ -89,6 +90,20 @@ class Cluster:
             )
         self.processes.append(batch)
         return batch
+
+    def train_until(self, iteration: int) -> subprocess.Popen:
+        """Submit a run and start its job; return the job once the run has completed an iteration."""
+        assert self.submit() == 0
+        batch = self.start("slow")
+        self.wait_for(iteration)
+        return batch
+
+    def complete(self, restarts: int = 1) -> dict:
+        """Start the job, after a requeue by default, to the end of its run; return the record of that."""
+        assert self.start("ok", restarts=restarts).wait(60) == 0, self.log
+        (run,) = self.runs()
+        assert (run["status"], run["completed_iterations"]) == ("completed", LAST)
+        return run
 
     def wait_for(self, iteration: int) -> None:
         """Wait until the job's run has completed an iteration."""

@@ -74,9 +74,7 @@ def test_a_node_joins_again_after_its_rank_died(tmp_path: Path, endpoint: str) -
     assert len(list((tmp_path / "logs" / "nodes").iterdir())) == 1
 
 
-def test_a_first_node_that_does_not_answer_ends_the_wait(
-    tmp_path: Path, endpoint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_first_node_that_does_not_answer(tmp_path: Path, endpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
     place = Place(2, 1, endpoint)
     waits = []
 
@@ -86,9 +84,9 @@ def test_a_first_node_that_does_not_answer_ends_the_wait(
 
     assert run_follower_node(RunSettings(), place, short) == 1
     assert waits == [nodes.LEADER_SEARCHES_SECONDS]
-    assert f"the nodes do not meet at {endpoint}: the first one did not answer within" in capsys.readouterr().err
+    assert endpoint in capsys.readouterr().err
     (log,) = tmp_path.glob("logs/nodes/*/worker.log")
-    assert f"{endpoint} did not answer within 1 s, or another node" in log.read_text(encoding="utf-8")
+    assert f"{endpoint} " in log.read_text(encoding="utf-8")
 
 
 def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path, endpoint: str) -> None:
@@ -100,7 +98,7 @@ def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path,
     code, death = supervise(record, TrainJob(composed), lambda *_, **__: leads)
     assert (code, death and death.cause) == (UNANSWERED, DeathCause.ERROR)
     assert death is not None
-    assert f"not all of the 2 nodes came to {endpoint} within 1 s: " in death.detail
+    assert endpoint in death.detail
 
 
 @pytest.mark.parametrize(
@@ -108,9 +106,7 @@ def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path,
     [(None, False, 1500), (Path("model_3.pt"), False, 1500), (Path("model_3.pt"), True, 300)],
     ids=["new", "resumed", "restarted"],
 )
-def test_the_first_node_waits_for_the_others_as_long_as_they_may_take(
-    tmp_path: Path, checkpoint: Path | None, is_restart: bool, patience: int
-) -> None:
+def test_patience_of_the_first_node(tmp_path: Path, checkpoint: Path | None, is_restart: bool, patience: int) -> None:
     settings = RunSettings(nodes=2, node_rank=0, rendezvous="alpha", device="cpu")
     words = start_command(TrainJob(settings, checkpoint), tmp_path, is_restart=is_restart)
     assert f"--patience={patience}" in words
@@ -124,7 +120,8 @@ def test_a_port_that_is_taken_is_told_from_a_node_that_does_not_answer(tmp_path:
         leads = command(tmp_path, Place(2, 0, endpoint), "0", patience=30)
         done = subprocess.run(leads, timeout=120, check=False, capture_output=True, text=True)
     assert done.returncode == UNANSWERED
-    assert f"{endpoint} is in use, by another run or program: give rendezvous=<first node>:<another" in done.stderr
+    for part in (endpoint, "in use", "rendezvous="):
+        assert part in done.stderr
 
 
 def run_two(folder: Path, first: Place, second: Place, patience: int) -> list[int]:
@@ -197,7 +194,7 @@ def test_slurm_says_which_node_this_is_and_where_they_meet(monkeypatch: pytest.M
     assert 20_000 <= int(port) < 30_000
     assert find_place(RunSettings(nodes=2, rendezvous="beta:1234", node_rank=0)) == Place(2, 0, "beta:1234")
     assert find_place(RunSettings(nodes=2, rendezvous="[fd00::1]")) == Place(2, 1, "[fd00::1]:29400")
-    with pytest.raises(ConfigError, match="nodes=3: SLURM's job has 2; give nodes=2"):
+    with pytest.raises(ConfigError, match=r"^nodes=3: .*nodes=2"):
         find_place(RunSettings(nodes=3))
 
     monkeypatch.setenv("SLURM_NODEID", "0")
@@ -217,22 +214,20 @@ def test_runs_of_other_jobs_and_steps_meet_elsewhere(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("host", ["::1", "[alpha]", "a b", "alpha:port"])
 def test_what_is_no_host_is_no_rendezvous(host: str) -> None:
-    with pytest.raises(ConfigError, match="expected null, or a host, or host:port"):
+    with pytest.raises(ConfigError, match="rendezvous"):
         RunSettings(rendezvous=host)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"nodes": 2}, "which of them is this.*node_rank=0 on the first one.*srun"),
-        ({"nodes": 2, "node_rank": 0}, r"where do they meet.*rendezvous=<first node>:29400"),
-        ({"nodes": 2, "node_rank": 2, "rendezvous": "alpha"}, "node_rank=2: of nodes=2, the last one has node_rank=1"),
-        ({"node_rank": 1}, "node_rank=1: there is one node; give nodes="),
+        ({"nodes": 2}, "^nodes=2: .*node_rank=0 .*srun"),
+        ({"nodes": 2, "node_rank": 0}, "^nodes=2: .*rendezvous=<first node>:29400"),
+        ({"nodes": 2, "node_rank": 2, "rendezvous": "alpha"}, "^node_rank=2: .*nodes=2, .*node_rank=1"),
+        ({"node_rank": 1}, "^node_rank=1: .*nodes="),
     ],
 )
-def test_a_place_that_cannot_be_known_is_refused(
-    monkeypatch: pytest.MonkeyPatch, values: dict[str, object], message: str
-) -> None:
+def test_unknown_place(monkeypatch: pytest.MonkeyPatch, values: dict[str, object], message: str) -> None:
     for name in ("NNODES", "NODEID", "JOB_ID", "JOB_NODELIST", "STEP_NODELIST"):
         monkeypatch.delenv(f"SLURM_{name}", raising=False)
     with pytest.raises(ConfigError, match=message):

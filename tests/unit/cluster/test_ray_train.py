@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.supervise.deaths import LOST_WORKER
 from tests.unit.cluster import waiting_rank
-from tests.unit.cluster.waiting_rank import pid_of
+from tests.unit.cluster.waiting_rank import RANK_BEGINS, pid_of
 from tests.waiting import is_gone, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -30,14 +31,10 @@ class Launcher:
         self, folder: Path, workers: int, at_least: int, address: str | None = None, *, is_read: bool = True
     ) -> None:
         self.folder = folder
-        command = [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ray_train", f"--workers={workers}"]
-        arguments = [
-            f"--at-least={at_least}",
-            f"--log={folder / 'worker.log'}",
-            "--",
-            waiting_rank.__file__,
-            str(folder),
-            "75",
+        command = [
+            *(sys.executable, "-P", "-m", "isaaclab_pc.cluster.ray_train"),
+            *(f"--workers={workers}", f"--at-least={at_least}", f"--log={folder / 'worker.log'}", "--"),
+            *(waiting_rank.__file__, str(folder), "75"),
         ]
         environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
         if address is not None:
@@ -47,9 +44,7 @@ class Launcher:
         if not is_read:
             read, stdout = os.pipe()
             os.close(read)
-        self.process = subprocess.Popen(
-            [*command, *arguments], cwd=folder, env=environment, stdout=stdout, stderr=self._output
-        )
+        self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=stdout, stderr=self._output)
         if not is_read:
             os.close(stdout)
 
@@ -109,7 +104,7 @@ def test_ranks_know_themselves_and_a_signal_goes_to_the_first(tmp_path: Path) ->
         launcher.wait_for_ranks(2)
         launcher.process.send_signal(signal.SIGUSR1)
         assert launcher.process.wait(SECONDS) == 128 + signal.SIGUSR1, launcher.output
-        assert "rank 0 of 2 begins" in launcher.output
+        assert RANK_BEGINS.format(0, 2) in launcher.output
         assert not (tmp_path / "signal_1").exists()
 
 
@@ -142,7 +137,7 @@ def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what
             launcher.wait_for_ranks(2)
             take_away()
             assert launcher.process.wait(SECONDS) == 1, launcher.output
-            assert "a Ray worker was lost" in launcher.output
+            assert LOST_WORKER in launcher.output
             wait_until(lambda: is_gone(pid_of(tmp_path, 0)))
             wait_until(lambda: is_gone(pid_of(tmp_path, 1)))
 
@@ -150,17 +145,16 @@ def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what
             path.unlink(missing_ok=True)
         with Launcher(tmp_path, workers=2, at_least=1, address=address) as launcher:
             launcher.wait_for_ranks(1)
-            launcher.wait_until(lambda: "rank 0 of 1 begins" in launcher.output)
-            assert "going on with 1 of 2 workers" in launcher.output
+            launcher.wait_until(lambda: RANK_BEGINS.format(0, 1) in launcher.output)
+            assert "1 of 2" in launcher.output
             (tmp_path / "stop").touch()
             assert launcher.process.wait(SECONDS) == 0, launcher.output
 
 
 def test_a_run_that_waits_for_its_place_ends_at_once_when_it_is_told_to(tmp_path: Path) -> None:
-    holds = tmp_path / "holds"
-    waits = tmp_path / "waits"
-    holds.mkdir()
-    waits.mkdir()
+    holds, waits = tmp_path / "holds", tmp_path / "waits"
+    for folder in (holds, waits):
+        folder.mkdir()
     with two_machines() as (address, _), Launcher(holds, workers=2, at_least=2, address=address) as first:
         first.wait_for_ranks(2)
         with Launcher(waits, workers=1, at_least=1, address=address) as second:
@@ -184,4 +178,4 @@ def test_a_signal_before_the_ranks_begin_is_no_error() -> None:
 def test_more_workers_than_the_cluster_has_room_for_are_refused(tmp_path: Path) -> None:
     with Launcher(tmp_path, workers=1000, at_least=1000) as launcher:
         assert launcher.process.wait(SECONDS) == 2
-        assert "error: workers=1000: the Ray cluster has room for" in launcher.output
+        assert "error: workers=1000: " in launcher.output

@@ -38,23 +38,17 @@ def test_one_value_is_not_searched(text):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        ("interval(2,1)", "the first end of an interval is the lower one"),
-        ("interval(1,1)", "the first end of an interval is the lower one"),
-        ("tag(log,interval(0,1))", "the ends of a logarithmic interval are above 0"),
-        ("tag(normal,interval(0,1))", "the only tag is log"),
-        ("tag(log,choice(1,2))", "the only tag is log"),
-        ("range(1,1e9)", "give from 1 to 1000 values"),
-        ("range(3,1)", "give from 1 to 1000 values"),
-        ("glob(*)", "is not a list of values"),
-        ("interval(1", "cannot be read"),
-        ("interval(nan,1)", "the first end of an interval is the lower one"),
+        *("interval(2,1)", "interval(1,1)", "interval(nan,1)", "interval(1"),
+        *("tag(log,interval(0,1))", "tag(normal,interval(0,1))", "tag(log,choice(1,2))"),
+        *("range(1,1e9)", "range(3,1)", "glob(*)"),
     ],
 )
-def test_what_cannot_be_drawn_from_is_refused_in_one_line(value, message):
-    with pytest.raises(ConfigError, match=message) as error:
+def test_what_cannot_be_drawn_from_is_refused_in_one_line(value):
+    with pytest.raises(ConfigError) as error:
         read_space(f"a={value}")
+    assert f"a={value}" in str(error.value)
     assert "\n" not in str(error.value)
 
 

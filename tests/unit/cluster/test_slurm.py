@@ -18,9 +18,9 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import SubmitSettings
 from tests.unit.cluster.fake_slurm import SMALL, Cluster, node_run
 from tests.unit.supervise import fake_trainer
+from tests.unit.supervise.fake_trainer import LAST
 
 ROOT = Path(__file__).parents[3]
-LAST = 10
 
 
 @pytest.fixture
@@ -44,18 +44,14 @@ def cluster(tmp_path, monkeypatch):
 
 
 def test_a_job_that_is_warned_of_its_time_limit_is_requeued_once_and_goes_on_in_its_folder(cluster, capfd):
-    assert cluster.submit() == 0
-    batch = cluster.start("slow")
-    cluster.wait_for(4)
+    batch = cluster.train_until(4)
     cluster.signal_task(signal.SIGUSR2)
     assert batch.wait(60) == 0, cluster.log
     assert cluster.requeued == ["4711"]
     (stopped,) = cluster.runs()
     assert (stopped["status"], stopped["completed_iterations"] < LAST) == ("interrupted", True)
 
-    assert cluster.start("ok", restarts=1).wait(60) == 0, cluster.log
-    (run,) = cluster.runs()
-    assert (run["status"], run["completed_iterations"]) == ("completed", LAST)
+    run = cluster.complete()
     checkpoint = f"model_{stopped['completed_iterations']}.pt"
     assert cluster.starts() == [None, checkpoint]
     assert run["resumed"] == [checkpoint]
@@ -80,14 +76,16 @@ def test_a_setup_that_fails_may_still_end_the_job(cluster):
     assert cluster.runs() == []
 
 
+STRICT_BASH = "hydra.launcher.setup=['set -euo pipefail','export FROM_SETUP=1']"
+
+
 def test_a_job_that_is_told_to_stop_before_it_heeds_signals_is_requeued_whatever_its_setup_asks_of_bash(cluster):
-    assert cluster.submit("hydra.launcher.setup=['set -euo pipefail','export FROM_SETUP=1']") == 0
+    assert cluster.submit(STRICT_BASH) == 0
     batch = cluster.start("ok")
     cluster.signal_task(signal.SIGTERM)
     assert batch.wait(60) == 0, cluster.log
     assert cluster.requeued == ["4711"]
-    assert cluster.start("ok", restarts=1).wait(60) == 0
-    assert [run["status"] for run in cluster.runs()] == ["completed"]
+    cluster.complete()
 
 
 @pytest.mark.parametrize(
@@ -101,9 +99,7 @@ def test_a_job_that_is_told_to_stop_before_it_heeds_signals_is_requeued_whatever
     ids=["scancel", "sigint"],
 )
 def test_a_job_that_is_cancelled_writes_a_checkpoint_and_is_not_requeued(cluster, state, number, code):
-    assert cluster.submit() == 0
-    batch = cluster.start("slow")
-    cluster.wait_for(4)
+    batch = cluster.train_until(4)
     (cluster.root / "state").write_text(state, encoding="utf-8")
     cluster.signal_task(number)
     assert batch.wait(60) == code, cluster.log
@@ -114,25 +110,20 @@ def test_a_job_that_is_cancelled_writes_a_checkpoint_and_is_not_requeued(cluster
 
 @pytest.mark.parametrize(("failed_at", "checkpoint"), [(4, "model_3.pt"), (1, None)])
 def test_a_job_whose_node_failed_goes_on_from_its_last_checkpoint_in_its_folder(cluster, failed_at, checkpoint):
-    assert cluster.submit() == 0
-    batch = cluster.start("slow")
-    cluster.wait_for(failed_at)
+    batch = cluster.train_until(failed_at)
     for process in [*reversed(psutil.Process(batch.pid).children(recursive=True)), batch]:
         process.kill()
     batch.wait()
-    assert cluster.start("ok", restarts=1).wait(60) == 0, cluster.log
-    (run,) = cluster.runs()
-    assert (run["status"], run["completed_iterations"]) == ("completed", LAST)
+    cluster.complete()
     assert cluster.starts() == [None, checkpoint]
     assert cluster.requeued == []
 
 
 def test_a_job_that_was_done_when_it_was_requeued_does_nothing(cluster):
     assert cluster.submit() == 0
-    assert cluster.start("ok").wait(60) == 0, cluster.log
-    assert cluster.start("ok", restarts=1).wait(60) == 0, cluster.log
+    cluster.complete(restarts=0)
+    cluster.complete()
     assert cluster.starts() == [None]
-    assert "is done" in cluster.log
 
 
 @pytest.mark.parametrize(
@@ -158,9 +149,8 @@ def test_requeues_have_an_end(cluster):
 
 def test_a_job_that_resumes_a_run_goes_on_from_its_newest_checkpoint_after_a_requeue(cluster):
     assert cluster.submit() == 0
-    assert cluster.start("ok").wait(60) == 0, cluster.log
+    data = cluster.complete(restarts=0)
     (folder,) = cluster.folder.glob("logs/rsl_rl/*/*")
-    data = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     (folder / "run.json").write_text(json.dumps({**data, "status": "interrupted", "completed_iterations": 9}))
 
     arguments = ["hydra/launcher=slurm", f"resume={folder.relative_to(cluster.folder)}/checkpoints/model_3.pt"]
@@ -200,8 +190,8 @@ def test_a_sweep_is_one_array_and_the_script_says_what_to_do_with_it(cluster, ca
     (folder,) = (cluster.folder / "logs/slurm").iterdir()
     assert len(list(folder.glob("4711_?_submitted.pkl"))) == 4
     out = capfd.readouterr().out
-    assert re.search(rf"4711_3  run: logs/rsl_rl/lift/{folder.name}_4711_3\n", out)
-    assert "scancel --signal=INT 4711" in out
+    assert f" logs/rsl_rl/lift/{folder.name}_4711_3\n" in out
+    assert "--signal=INT 4711" in out
     assert f"logs: {folder}\n" in out
 
 
@@ -239,15 +229,15 @@ def test_an_image_runs_the_job_and_leaves_the_requeue_outside(cluster, capfd):
     (cluster.folder / "a b.sif").touch()
     assert cluster.submit("image=a b.sif", "dry_run=true") == 0
     out = capfd.readouterr().out
-    assert f"apptainer exec --nv '{cluster.folder}/a b.sif' python3 -P -u -m submitit.core._submit" in out
-    assert 'exec scontrol requeue "$job"' in out
+    assert re.search(rf"apptainer exec --nv '{cluster.folder}/a b\.sif' python3 -P .*submitit", out)
+    assert re.search(r"^ *exec scontrol requeue", out, re.MULTILINE)
     assert cluster.submit("image=a b.sif", "dry_run=true", "hydra.launcher.gpus_per_node=null") == 0
-    assert "apptainer exec '/" in capfd.readouterr().out
+    assert "--nv" not in capfd.readouterr().out
 
 
 def test_what_latest_and_best_mean_is_settled_at_the_submission(cluster):
     assert cluster.submit() == 0
-    assert cluster.start("ok").wait(60) == 0, cluster.log
+    cluster.complete(restarts=0)
     (folder,) = cluster.folder.glob("logs/rsl_rl/*/*")
 
     def settled(resume):
@@ -265,27 +255,26 @@ def test_what_latest_and_best_mean_is_settled_at_the_submission(cluster):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        (["hydra.launcher.timeout_min=2"], "hydra.launcher.timeout_min=2: the job would be told to stop 120 s before"),
-        (["hydra.launcher.signal_delay_s=60"], "hydra.launcher.signal_delay_s=60: a run has 90 s"),
-        (["hydra.launcher.nodes=2"], "hydra.launcher.nodes=2: a run is one process"),
-        (["hydra.launcher.array_parallelism=1.5"], "hydra.launcher.array_parallelism=1.5"),
-        (["hydra.launcher.submitit_folder=jobs_%j"], "hydra.launcher.submitit_folder=jobs_%j"),
-        (["nodes=2"], "nodes=2: a job has one node here"),
-        (["gpus=4"], "gpus=4: the job will have 1; give hydra.launcher.gpus_per_node=4."),
-        (["hydra.launcher.partiton=gpu"], "Could not override 'hydra.launcher.partiton'"),
-        (["image=nope.sif"], "image=nope.sif: there is no such file."),
-        (["resume=latest"], "holds no run with a checkpoint"),
-        (["teacher=nope", "algorithm=distill"], "nope"),
-        (["hydra.launcher.submitit_folder=/proc/nope"], "/proc/nope cannot be written"),
+        ("hydra.launcher.timeout_min=2", ""),
+        ("hydra.launcher.signal_delay_s=60", ""),
+        ("hydra.launcher.nodes=2", ""),
+        ("hydra.launcher.array_parallelism=1.5", ""),
+        ("hydra.launcher.submitit_folder=jobs_%j", ""),
+        ("nodes=2", ""),
+        ("gpus=4", "hydra.launcher.gpus_per_node=4"),
+        ("hydra.launcher.partiton=gpu", "hydra.launcher.partiton"),
+        ("image=nope.sif", ""),
+        ("resume=latest", "resume"),
+        ("teacher=nope algorithm=distill", "nope"),
+        ("hydra.launcher.submitit_folder=/proc/nope", "/proc/nope"),
     ],
-    ids=lambda value: str(value)[:50],
 )
-def test_what_does_not_fit_is_said_before_anything_is_submitted(cluster, capfd, arguments, message):
-    assert cluster.submit(*arguments) == 2
+def test_what_does_not_fit_is_said_before_anything_is_submitted(cluster, capfd, arguments, named):
+    assert cluster.submit(*arguments.split()) == 2
     err = capfd.readouterr().err
-    assert message in err
+    assert (named or f"{arguments}: ") in err
     assert "Traceback" not in err
     assert not (cluster.root / "batch.sh").exists()
     assert not (cluster.folder / "logs").exists()
@@ -300,9 +289,7 @@ def test_a_field_of_the_launcher_below_its_least_is_refused_by_name(name, least)
             slurm._check_least({name: value})
 
 
-def test_a_folder_that_slurm_would_rename_is_refused_and_that_of_submitits_jobs_is_the_one_around_them(
-    cluster, capfd, monkeypatch
-):
+def test_folder_with_placeholders_of_slurm(cluster, capfd, monkeypatch):
     here = cluster.folder / "run%j"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -322,7 +309,8 @@ def test_what_sbatch_says_is_one_line(cluster, capfd):
     (cluster.root / "bin" / "sbatch").write_text(text, encoding="utf-8")
     assert cluster.submit("-m", "seed=1,2", "hydra.launcher.partition=gpuu") == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("error: hydra/launcher=slurm: nothing was submitted: sbatch: error: invalid partition")
+    assert line.startswith("error: hydra/launcher=slurm: ")
+    assert line.endswith(" gpuu")
     assert list((cluster.folder / "logs/slurm").iterdir()) == []
 
 
@@ -330,12 +318,13 @@ def test_where_slurm_or_submitit_is_missing_it_is_said_in_one_line(cluster, capf
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert cluster.submit() == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert "there is no sbatch and no srun here" in line
+    assert "sbatch" in line
+    assert "dry_run=true" in line
 
     monkeypatch.setattr(slurm.importlib.util, "find_spec", lambda name: None)
     assert cluster.submit() == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert "pip install 'isaaclab_pc[cluster]'" in line
+    assert "isaaclab_pc[cluster]" in line
 
 
 @pytest.mark.parametrize("argument", ["dry_run=true", "image=a.sif", "hydra/launcher=submitit_slurm"])

@@ -66,7 +66,7 @@ def test_a_run_goes_on_with_the_gpus_that_answer(command, driver, capsys, lost, 
     assert words[:2] == ["env", f"CUDA_VISIBLE_DEVICES={expected}"]
     assert (f"--ranks={there}" in words) == (there > 1)
     assert words[-6:-2] == [*PROGRAM]
-    assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().err
+    assert f" {there} GPUs of {gpus}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("answer", [FakeNvml.NVMLError_NotSupported, FakeNvml.NVMLError_NoPermission])
@@ -96,21 +96,17 @@ def test_a_ray_cluster_gets_pythons_arguments_and_the_log(command, tmp_path, beg
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"workers": 4}, "give cluster=ray as well, or gpus=4"),
-        ({"cluster": "ray", "gpus": 2}, "cluster=ray gpus=2 nodes=1: Ray chooses the machines; give workers="),
-        ({"cluster": "ray", "supervise.enabled": False}, "leave cluster out"),
-        ({"cluster": "ray", "device": "cuda:1"}, "Ray gives each worker its GPU; give device=cuda"),
-        ({"cluster": "ray", "device": "cuda:0"}, "there is no GPU here to find it on. .*scale.py"),
+        ({"workers": 4}, "^workers=4 .*cluster=ray .*gpus=4"),
+        ({"cluster": "ray", "gpus": 2}, "^cluster=ray gpus=2 nodes=1: .*workers="),
+        ({"cluster": "ray", "supervise.enabled": False}, "^cluster=ray .*supervise.enabled=false"),
+        ({"cluster": "ray", "device": "cuda:1"}, "^cluster=ray device=cuda:1: .*device=cuda"),
+        ({"cluster": "ray", "device": "cuda:0"}, "^cluster=ray num_envs=auto: .*scale.py"),
     ],
 )
 def test_settings_that_do_not_fit_a_cluster_are_refused(monkeypatch, values, message):
     monkeypatch.setattr(start, "gpu_count", lambda: 0)
     with pytest.raises(ConfigError, match=message):
         check_cluster(RunSettings(device="cpu").with_values(values))
-
-
-def test_settings_that_fit_pass(monkeypatch):
-    monkeypatch.setattr(start, "gpu_count", lambda: 0)
     check_cluster(RunSettings())
     check_cluster(RunSettings(device="cpu", cluster="ray", workers=4))
     check_cluster(RunSettings(device="cuda:0", cluster="ray", workers=4, num_envs=64))

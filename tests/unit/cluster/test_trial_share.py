@@ -34,7 +34,7 @@ def test_trials_share_what_all_of_them_fit_into(machine, trials, concurrent, dem
 
 @pytest.mark.parametrize(("machine", "demand"), [(CPU, (6 * GIB,)), (GPU, (GIB, 21 * GIB))])
 def test_more_at_once_than_fit_are_refused(machine, demand):
-    with pytest.raises(ConfigError, match=r"concurrent=4: a trial needs .*, so that [23] fit; give fewer"):
+    with pytest.raises(ConfigError, match=r"^concurrent=4: .* [23] "):
         machine.share(20, 4, *demand)
 
 

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+RANK_BEGINS = "rank {} of {} begins"
+
 
 def pid_of(folder: Path, rank: int) -> int:
     """The process of a rank."""
@@ -29,7 +31,7 @@ def main(folder: Path, code_of_others: int) -> int:
 
     for number in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, on_signal)
-    print(f"rank {rank} of {os.environ['ISAACLAB_PC_RANKS']} begins", flush=True)
+    print(RANK_BEGINS.format(rank, os.environ["ISAACLAB_PC_RANKS"]), flush=True)
     (folder / f"ready_{rank}").write_text(str(os.getpid()))
     until = time.monotonic() + 300
     while not (folder / "stop").exists() and time.monotonic() < until:

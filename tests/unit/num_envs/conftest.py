@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.num_envs import fit
-from isaaclab_pc.num_envs.memory import FreeMemory
 from tests.unit.num_envs.workshop import Workshop
 
 
@@ -21,6 +20,6 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 @pytest.fixture
 def set_free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def set_free(size: int) -> None:
-        monkeypatch.setattr(fit, "free_host_memory", lambda: FreeMemory(size, "memory"))
+        monkeypatch.setattr(fit, "free_host_memory", lambda: size)
 
     return set_free

@@ -4,6 +4,8 @@
 import signal
 
 import pytest
+from isaaclab_ov.physics import OvPhysxCfg
+from isaaclab_physx.physics import PhysxCfg
 
 from isaaclab_pc.num_envs.classify import ContactOverflow, classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.num_envs.trial import Outcome
@@ -63,78 +65,56 @@ def test_other_failure_is_the_users_error_with_its_message(message: str) -> None
     assert message in detail
 
 
-@pytest.mark.parametrize("returncode", [-signal.SIGKILL, 137])
-def test_kill_from_outside_is_out_of_memory(returncode: int) -> None:
-    outcome, detail = classify_exit(returncode, "")
-    assert outcome is Outcome.OOM
-    assert "SIGKILL" in detail
-
-
-def test_kill_counted_by_the_cgroup_is_out_of_memory_even_when_a_helper_process_was_the_victim() -> None:
-    assert classify_exit(1, "RuntimeError: worker died", oom_kills=1)[0] is Outcome.OOM
-    assert classify_exit(1, "RuntimeError: worker died", oom_kills=0)[0] is Outcome.ERROR
-
-
-@pytest.mark.parametrize("returncode", [-signal.SIGSEGV, 139])
-def test_signal_is_a_crash_and_is_named(returncode: int) -> None:
-    assert classify_exit(returncode, "") == (Outcome.CRASH, "ended by SIGSEGV")
-
-
-def test_abort_after_a_failed_allocation_is_out_of_memory_and_not_a_crash() -> None:
-    assert classify_exit(-signal.SIGABRT, "terminate called ... 'std::bad_alloc'")[0] is Outcome.OOM
-    assert classify_exit(-signal.SIGABRT, "free(): invalid pointer") == (Outcome.CRASH, "ended by SIGABRT")
-
-
-def test_good_exit_without_a_result_is_an_error_even_when_the_log_speaks_of_memory() -> None:
-    assert classify_exit(0, "recovered from: CUDA out of memory")[0] is Outcome.ERROR
-
-
-def test_silent_failure_is_an_error_with_its_exit_code() -> None:
-    assert classify_exit(3, "\n\n") == (Outcome.ERROR, "exit code 3: no output")
+@pytest.mark.parametrize(
+    ("returncode", "output", "oom_kills", "outcome", "named"),
+    [
+        (-signal.SIGKILL, "", 0, Outcome.OOM, "SIGKILL"),
+        (137, "", 0, Outcome.OOM, "SIGKILL"),
+        # A process of the child's was the victim.
+        (1, "RuntimeError: dead", 1, Outcome.OOM, "cgroup"),
+        (1, "RuntimeError: dead", 0, Outcome.ERROR, "RuntimeError: dead"),
+        (-signal.SIGSEGV, "", 0, Outcome.CRASH, "SIGSEGV"),
+        (139, "", 0, Outcome.CRASH, "SIGSEGV"),
+        (-signal.SIGABRT, "terminate called ... 'std::bad_alloc'", 0, Outcome.OOM, "std::bad_alloc"),
+        (-signal.SIGABRT, "free(): invalid pointer", 0, Outcome.CRASH, "SIGABRT"),
+        # It recovered from that.
+        (0, "CUDA out of memory", 0, Outcome.ERROR, ""),
+        (3, "\n\n", 0, Outcome.ERROR, "exit code 3"),
+    ],
+)
+def test_outcome(returncode: int, output: str, oom_kills: int, outcome: Outcome, named: str) -> None:
+    found, detail = classify_exit(returncode, output, oom_kills=oom_kills)
+    assert found is outcome
+    assert named in detail
 
 
 # From Isaac Lab's issues 176, 981, 1199 and 1389, and from the texts in PhysX 5's libPhysXGpu_64.so.
 KIT = "2023-12-19 20:04:05 [5,983,110ms] [Error] [omni.physx.plugin] PhysX error: "
+INCREASE = "buffer overflow detected, please increase its size"
+MISSES = "otherwise, the simulation will miss interactions"
 OVERFLOWS = [
+    (KIT + f"Patch {INCREASE} to at least 219146 in the scene desc!", {"gpu_max_rigid_patch_count": 219146}),
+    (f"Friction patch {INCREASE} in the scene desc!", {"gpu_max_rigid_patch_count": 0}),
+    (f"Contact {INCREASE} to at least 737280 in the scene desc!", {"gpu_max_rigid_contact_count": 737280}),
+    (f"Force {INCREASE} in the scene desc!", {"gpu_max_rigid_contact_count": 0}),
     (
-        KIT + "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!",
-        {"gpu_max_rigid_patch_count": 219146},
-    ),
-    ("Patch buffer overflow detected, please increase its size in the scene desc!", {"gpu_max_rigid_patch_count": 0}),
-    (
-        "Friction patch buffer overflow detected, please increase its size in the scene desc!",
-        {"gpu_max_rigid_patch_count": 0},
-    ),
-    (
-        "Contact buffer overflow detected, please increase its size to at least 737280 in the scene desc!",
-        {"gpu_max_rigid_contact_count": 737280},
-    ),
-    ("Force buffer overflow detected, please increase its size in the scene desc!", {"gpu_max_rigid_contact_count": 0}),
-    (
-        "/buildAgent/work/source/gpunarrowphase/src/PxgNarrowphaseCore.cpp (2185) : internal error : "
-        "PxgDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size to at least "
-        "1484688128 in the scene desc!",
+        "/src/PxgNarrowphaseCore.cpp (2185) : internal error : PxgDynamicsMemoryConfig::collisionStackSize "
+        f"{INCREASE} to at least 1484688128 in the scene desc!",
         {"gpu_collision_stack_size": 1484688128},
     ),
     (
-        "PxGpuDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size to at least "
-        "73774744 in the scene desc! Contacts have been dropped.",
+        f"PxGpuDynamicsMemoryConfig::collisionStackSize {INCREASE} to at least 73774744 in the scene desc! Contacts "
+        "have been dropped.",
         {"gpu_collision_stack_size": 73774744},
     ),
-    (
-        KIT + "The application needs to increase PxGpuDynamicsMemoryConfig::totalAggregatePairsCapacity to 16790 , "
-        "otherwise, the simulation will miss interactions",
-        {"gpu_total_aggregate_pairs_capacity": 16790},
-    ),
-    (
-        "The application needs to increase PxGpuDynamicsMemoryConfig::foundLostPairsCapacity to 4194304, otherwise, "
-        "the simulation will miss interactions",
-        {"gpu_found_lost_pairs_capacity": 4194304},
-    ),
-    (
-        "The application needs to increase PxGpuDynamicsMemoryConfig::foundLostAggregatePairsCapacity buffers to 99, "
-        "otherwise, the simulation will miss interactions",
-        {"gpu_found_lost_aggregate_pairs_capacity": 99},
+    *(
+        (f"{text} PxGpuDynamicsMemoryConfig::{name} to 16790{blank}, {MISSES}", {field: 16790})
+        for text, blank in ((KIT + "The application needs to increase", " "), ("The application needs to increase", ""))
+        for name, field in (
+            ("totalAggregatePairsCapacity", "gpu_total_aggregate_pairs_capacity"),
+            ("foundLostPairsCapacity", "gpu_found_lost_pairs_capacity"),
+            ("foundLostAggregatePairsCapacity buffers", "gpu_found_lost_aggregate_pairs_capacity"),
+        )
     ),
 ]
 
@@ -147,24 +127,17 @@ def test_physx_that_drops_contacts_names_the_field_and_the_size(message: str, si
 
 @pytest.mark.parametrize("field", sorted({field for _, sizes in OVERFLOWS for field in sizes}))
 def test_a_field_that_is_named_exists_in_both_physx_configs(field: str) -> None:
-    from isaaclab_ov.physics import OvPhysxCfg
-    from isaaclab_physx.physics import PhysxCfg
-
     assert hasattr(OvPhysxCfg(), field)
     assert hasattr(PhysxCfg(), field)
 
 
 def test_the_largest_size_asked_for_counts_and_the_first_line_is_shown() -> None:
-    text = "Patch buffer overflow detected, please increase its size to at least {} in the scene desc!"
+    text = f"Patch {INCREASE} to at least {{}} in the scene desc!"
     found = contact_overflow([text.format(size) for size in (219146, 224549, 221977)])
     assert found == ContactOverflow(text.format(219146), {"gpu_max_rigid_patch_count": 224549})
 
 
 def test_other_lines_are_no_dropped_contacts() -> None:
-    particles = (
-        "Particle system contact buffer overflow detected, please increase "
-        "PxGpuDynamicsMemoryConfig::maxParticleContacts to at least 12"
-    )
     settings, unknown = "[INFO] gpu_max_rigid_patch_count = 163840", "RuntimeError: buffer overflow detected"
-    for line in ("", settings, particles, unknown, *OUT_OF_MEMORY):
+    for line in ("", settings, f"Particle system contact {INCREASE}", unknown, *OUT_OF_MEMORY):
         assert contact_overflow([line]) is None, line

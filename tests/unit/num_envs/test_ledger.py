@@ -5,8 +5,10 @@ import pytest
 
 from isaaclab_pc.num_envs.ledger import (
     KINDS,
+    TRAINING,
     TRIALS_NAME,
     EarlierTrials,
+    Ledger,
     TrialsFile,
     find_earlier_trials,
     measured_ledger,
@@ -29,33 +31,42 @@ def trial(num_envs: int, **changes: object) -> Trial:
     return Trial(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_entries_add_up_to_the_metered_peak() -> None:
-    ledger = measured_ledger([trial(64)], 64)
+def measured(trials: list[Trial], num_envs: int) -> Ledger:
+    ledger = measured_ledger(trials, num_envs)
     assert ledger is not None
+    return ledger
+
+
+def planned(trials: list[Trial], num_envs: int) -> Ledger:
+    ledger = planned_ledger(trials, num_envs)
+    assert ledger is not None
+    return ledger
+
+
+def test_entries_add_up_to_the_metered_peak() -> None:
+    ledger = measured([trial(64)], 64)
     assert ledger.total == trial(64).host_bytes
     assert all(entry.fixed is None and entry.per_env is None for entry in ledger.entries), "one size tells no growth"
-    assert [entry.kind for entry in ledger.entries] == [
-        kind for kind in KINDS if kind in {e.kind for e in ledger.entries}
-    ]
+    kinds = [entry.kind for entry in ledger.entries]
+    assert kinds == [kind for kind in KINDS if kind in kinds]
+    assert measured([trial(64, device_bytes=2000 * MIB)], 64).total == 2000 * MIB
 
 
 def test_two_sizes_tell_the_fixed_part_and_the_growth() -> None:
-    ledger = measured_ledger([trial(64), trial(128), trial(256, outcome=Outcome.OVER_BUDGET)], 128)
-    assert ledger is not None
+    ledger = measured([trial(64), trial(128), trial(256, outcome=Outcome.OVER_BUDGET)], 128)
     entries = {entry.kind: entry for entry in ledger.entries}
     simulation = entries["simulation and renderer"]
     assert simulation.fixed == pytest.approx(200 * MIB)
     assert simulation.per_env == pytest.approx(3.5 * MIB)
     assert entries["camera buffers"].per_env == pytest.approx(MIB)
     assert entries["network weights"].per_env == pytest.approx(0)
-    assert entries["activations, gradients and the rest"].per_env == pytest.approx(2 * MIB)
+    assert entries[TRAINING].per_env == pytest.approx(2 * MIB)
 
 
 def test_a_trial_that_compiled_kernels_is_on_no_line() -> None:
     compiling = {"compiled": True, "host_bytes": (1000 + 200 + 7 * 32 + 3 + 700) * MIB}
-    ledger = measured_ledger([trial(32, **compiling), trial(64), trial(128)], 128)
-    assert ledger is not None
-    training = next(entry for entry in ledger.entries if entry.kind == "activations, gradients and the rest")
+    ledger = measured([trial(32, **compiling), trial(64), trial(128)], 128)
+    training = next(entry for entry in ledger.entries if entry.kind == TRAINING)
     assert training.per_env == pytest.approx(2 * MIB)
     assert training.fixed == pytest.approx(0, abs=1)
 
@@ -63,49 +74,32 @@ def test_a_trial_that_compiled_kernels_is_on_no_line() -> None:
 def test_a_child_that_reported_nothing_gives_no_ledger() -> None:
     assert measured_ledger([trial(64, memory=None)], 64) is None
     assert measured_ledger([trial(64)], 128) is None
-
-
-def test_on_a_gpu_the_entries_are_of_the_gpus_memory() -> None:
-    ledger = measured_ledger([trial(64, device_bytes=2000 * MIB)], 64)
-    assert ledger is not None
-    assert ledger.total == 2000 * MIB
+    assert planned_ledger([], 1024) is None
 
 
 def test_a_reading_from_outside_below_the_childs_own_turns_nothing_negative() -> None:
-    ledger = measured_ledger([trial(64, host_bytes=900 * MIB)], 64)
-    assert ledger is not None
-    assert all(entry.total > 0 for entry in ledger.entries)
+    assert all(entry.total > 0 for entry in measured([trial(64, host_bytes=900 * MIB)], 64).entries)
 
 
 def test_a_size_that_was_not_tried_is_on_the_lines_through_those_that_were() -> None:
-    ledger = planned_ledger([trial(64), trial(128)], 1024)
-    assert ledger is not None
+    ledger = planned([trial(64), trial(128)], 1024)
     assert ledger.num_envs == 1024
     assert ledger.total == pytest.approx((1000 + 200 + 7 * 1024 + 3) * MIB)
-    entries = {entry.kind: entry.total for entry in ledger.entries}
-    assert entries["camera buffers"] == pytest.approx(1024 * MIB)
+    assert next(entry.total for entry in ledger.entries if entry.kind == "camera buffers") == 1024 * MIB
+    assert planned([trial(64)], 1024) == measured([trial(64)], 64), "one size is all that one trial tells"
 
 
-def test_what_shrinks_by_noise_does_not_shrink_further() -> None:
+def test_noise_that_shrinks_an_entry_is_not_extrapolated() -> None:
     less_training = trial(128, host_bytes=(1000 + 200 + 5 * 128 + 3 + 90) * MIB)
-    ledger = planned_ledger([trial(64), less_training], 1024)
-    assert ledger is not None
-    entries = {entry.kind: entry for entry in ledger.entries}
-    training = entries["activations, gradients and the rest"]
+    ledger = planned([trial(64), less_training], 1024)
+    training = next(entry for entry in ledger.entries if entry.kind == TRAINING)
     assert (training.total, training.fixed, training.per_env) == (90 * MIB, 90 * MIB, 0)
     assert ledger.total == pytest.approx((1000 + 200 + 5 * 1024 + 3 + 90) * MIB)
 
 
 def test_a_size_that_was_tried_is_told_as_it_was_measured() -> None:
     off_the_line = trial(256, host_bytes=5000 * MIB)
-    ledger = planned_ledger([trial(64), trial(128), off_the_line], 256)
-    assert ledger is not None
-    assert ledger.total == 5000 * MIB
-
-
-def test_one_size_is_all_that_one_trial_tells() -> None:
-    assert planned_ledger([trial(64)], 1024) == measured_ledger([trial(64)], 64)
-    assert planned_ledger([], 1024) is None
+    assert planned([trial(64), trial(128), off_the_line], 256).total == 5000 * MIB
 
 
 def test_earlier_trials_are_those_of_the_same_settings_and_of_each_size_the_newest(tmp_path: Path) -> None:

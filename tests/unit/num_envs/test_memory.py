@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Host memory: cgroups of both versions, SLURM, and budgets."""
+"""Memory and cores of the machine: cgroups of both versions, SLURM, GPUs that share it, and budgets."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
+import torch
 
+from isaaclab_pc.num_envs import machine
+from isaaclab_pc.num_envs.machine import Machine, usable_cores
 from isaaclab_pc.num_envs.memory import (
     Cgroup,
-    FreeMemory,
     free_host_memory,
     memory_cgroups,
     oom_kills,
@@ -50,20 +53,21 @@ def v2(tmp_path: Path) -> tuple[Path, Path]:
     return root, proc
 
 
-def test_limit_of_an_outer_group_counts_and_file_cache_does_not(v2: tuple[Path, Path]) -> None:
+def test_limits_of_an_outer_group_count_and_file_cache_does_not(v2: tuple[Path, Path]) -> None:
     root, proc = v2
     groups = memory_cgroups(proc)
     assert [group.folder for group in groups] == [root / "job/step", root / "job", root]
     assert [group.free() for group in groups] == [None, 6 * GIB, None]
-    assert free_host_memory(groups, {}, available=20 * GIB) == FreeMemory(6 * GIB, "cgroup")
-    assert free_host_memory(groups, {}, available=5 * GIB) == FreeMemory(5 * GIB, "memory")
+    assert free_host_memory(groups, {}, available=20 * GIB) == 6 * GIB
+    assert free_host_memory(groups, {}, available=5 * GIB) == 5 * GIB
+    write(root / "job", memory__high=5 * GIB)
+    assert free_host_memory(groups, {}, available=20 * GIB) == 3 * GIB
 
 
 @pytest.mark.parametrize(
     ("high", "most", "free"),
     [
         ("max", 8 * GIB, 6 * GIB),
-        (4 * GIB, 8 * GIB, 2 * GIB),
         (4 * GIB, "max", 2 * GIB),
         (12 * GIB, 8 * GIB, 6 * GIB),
         (1 * GIB, 8 * GIB, 0),
@@ -71,32 +75,19 @@ def test_limit_of_an_outer_group_counts_and_file_cache_does_not(v2: tuple[Path, 
         ("max", "max", None),
     ],
 )
-def test_where_a_group_is_throttled_is_a_limit_like_that_where_it_is_killed(
-    tmp_path: Path, high: object, most: object, free: int | None
-) -> None:
+def test_the_lower_of_both_limits_counts(tmp_path: Path, high: object, most: object, free: int | None) -> None:
     stat = f"inactive_file {GIB}"
     folder = write(tmp_path, memory__high=high, memory__max=most, memory__current=3 * GIB, memory__stat=stat)
     assert Cgroup(folder, 2).free() == free
 
 
-def test_where_an_outer_group_is_throttled_counts_too(v2: tuple[Path, Path]) -> None:
-    root, proc = v2
-    write(root / "job", memory__high=5 * GIB)
-    write(root / "job/step", memory__high=6 * GIB)
-    assert free_host_memory(memory_cgroups(proc), {}, available=20 * GIB) == FreeMemory(3 * GIB, "cgroup")
-
-
-def test_kills_are_read_from_the_groups_events(v2: tuple[Path, Path]) -> None:
-    assert oom_kills(memory_cgroups(v2[1])) == 2
-    assert oom_kills([]) == 0
-
-
-def test_kills_of_others_in_a_group_around_this_one_are_not_its_own(v2: tuple[Path, Path]) -> None:
+def test_kills_are_those_of_the_innermost_group_that_tells(v2: tuple[Path, Path]) -> None:
     root, proc = v2
     write(root / "job", memory__events="oom_kill 7")
     assert oom_kills(memory_cgroups(proc)) == 2
     (root / "job/step/memory.events").unlink()
-    assert oom_kills(memory_cgroups(proc)) == 7, "the innermost one that tells"
+    assert oom_kills(memory_cgroups(proc)) == 7
+    assert oom_kills([]) == 0
 
 
 def test_version_1_group_is_found_beside_an_empty_version_2_tree(tmp_path: Path) -> None:
@@ -119,7 +110,7 @@ def test_version_1_group_is_found_beside_an_empty_version_2_tree(tmp_path: Path)
     )
     groups = memory_cgroups(proc)
     assert Cgroup(memory / "jobs/7", 1) in groups
-    assert free_host_memory(groups, {}, available=20 * GIB) == FreeMemory(5 * GIB // 2, "cgroup")
+    assert free_host_memory(groups, {}, available=20 * GIB) == 5 * GIB // 2
     assert oom_kills(groups) == 5
 
 
@@ -132,11 +123,6 @@ def test_container_whose_mount_shows_only_its_own_group_is_understood(tmp_path: 
     assert [group.folder for group in memory_cgroups(outside)] == [mount]
 
 
-def test_machine_without_cgroups_has_what_is_available(tmp_path: Path) -> None:
-    assert memory_cgroups(tmp_path / "no-such-process") == []
-    assert free_host_memory([], {}, available=GIB) == FreeMemory(GIB, "memory")
-
-
 @pytest.mark.parametrize(
     "environment",
     [
@@ -147,20 +133,48 @@ def test_machine_without_cgroups_has_what_is_available(tmp_path: Path) -> None:
 )
 def test_slurm_allocation_less_what_this_process_uses_is_free(environment: dict[str, str]) -> None:
     free = free_host_memory([], environment, available=64 * GIB)
-    assert free.source == "SLURM"
-    assert free.size == pytest.approx(4 * GIB - psutil.Process().memory_info().rss, abs=64 << 20)
+    assert free == pytest.approx(4 * GIB - psutil.Process().memory_info().rss, abs=64 << 20)
 
 
 @pytest.mark.parametrize("environment", [{}, {"SLURM_MEM_PER_NODE": "0"}, {"SLURM_MEM_PER_NODE": "4G"}])
-def test_slurm_without_a_limit_changes_nothing(environment: dict[str, str]) -> None:
-    assert free_host_memory([], environment, available=GIB) == FreeMemory(GIB, "memory")
-
-
-def test_real_machine_has_free_memory() -> None:
-    assert 0 < free_host_memory().size <= psutil.virtual_memory().total
+def test_without_a_limit_all_that_is_available_is_free(environment: dict[str, str], tmp_path: Path) -> None:
+    assert memory_cgroups(tmp_path / "no-such-process") == []
+    assert free_host_memory([], environment, available=GIB) == GIB
+    assert 0 < free_host_memory() <= psutil.virtual_memory().total
 
 
 def test_budget_is_never_more_than_what_is_free() -> None:
     assert resolve_budget(0.5, 8 * GIB) == 4 * GIB
     assert resolve_budget(2 * GIB, 8 * GIB) == 2 * GIB
     assert resolve_budget(20 * GIB, 8 * GIB) == 8 * GIB
+
+
+@pytest.mark.parametrize(
+    ("allowed", "files", "cores"),
+    [
+        (64, {"cpu.max": "max 100000"}, 64),
+        (64, {"cpu.max": "250000 100000"}, 3),
+        (64, {"cpu.max": "10000 100000"}, 1),
+        (1, {"cpu.max": "250000 100000"}, 1),
+        # Version 1.
+        (64, {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, 64),
+        (64, {"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"}, 2),
+    ],
+)
+def test_usable_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int, files: dict[str, str], cores: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(allowed)))
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    assert usable_cores([Cgroup(tmp_path, 2)], tmp_path) == cores
+
+
+@pytest.mark.parametrize(("is_integrated", "free"), [(0, 5 << 30), (1, 9 << 30)])
+def test_free_memory_of_a_gpu(monkeypatch: pytest.MonkeyPatch, is_integrated: int, free: int) -> None:
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(is_integrated=is_integrated)
+    )
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5 << 30, 16 << 30))
+    monkeypatch.setattr(machine, "free_host_memory", lambda: 9 << 30)
+    assert Machine.here("cuda:0").free_bytes == free

@@ -66,7 +66,7 @@ UPDATE, ROLLOUT = TrainingPhase.UPDATE, TrainingPhase.ROLLOUT
         (Progress(ROLLOUT, 4096, chunk=32_768), {}, None),
     ],
 )
-def test_an_update_that_does_not_fit_gets_a_smaller_chunk_once_and_then_smaller_minibatches(
+def test_an_update_gets_a_smaller_chunk_and_then_minibatches(
     outcome: Outcome, progress: Progress | None, given: dict[str, int], again: dict[str, int] | None
 ) -> None:
     assert retry_overrides(Trial(8, outcome, progress=progress), given) == again
@@ -82,20 +82,14 @@ def test_a_replay_is_halved_where_there_cannot_be_fewer_environments(phase: Trai
 
 
 def test_other_failures_are_cured_by_no_setting() -> None:
-    trial = Trial(8, Outcome.TIMEOUT, contacts=usage(60, 64), progress=Progress(TrainingPhase.UPDATE, 512))
+    trial = Trial(8, Outcome.TIMEOUT, contacts=usage(60, 64), progress=Progress(UPDATE, 512))
     assert retry_overrides(trial, {}) is None
 
 
 def test_overrides_reach_settings_groups_and_fields_of_the_task() -> None:
     settings = compose(["task=lift"])
-    overrides = {
-        "minibatch_size": 64,
-        "chunk": 128,
-        "physics.contacts": 80,
-        "env.sim.physics.gpu_max_rigid_patch_count": 1500,
-    }
-    result = apply_overrides(settings, overrides)
-    assert (result.minibatch_size, result.chunk) == (64, 128)
-    assert result.physics.contacts == 80
-    assert result.env_overrides == ["env.sim.physics.gpu_max_rigid_patch_count=1500"]
+    patches = "env.sim.physics.gpu_max_rigid_patch_count"
+    result = apply_overrides(settings, {"minibatch_size": 64, "chunk": 128, "physics.contacts": 80, patches: 1500})
+    assert (result.minibatch_size, result.chunk, result.physics.contacts) == (64, 128, 80)
+    assert result.env_overrides == [f"{patches}=1500"]
     assert settings == compose(["task=lift"]), "the settings themselves stay"

@@ -56,36 +56,94 @@ def best_size(result: SearchResult) -> int | None:
     return None if result.best is None else result.best.num_envs
 
 
-@pytest.mark.parametrize("failure", FAILURES)
-def test_search_that_memory_does_not_guide_grows_until_a_size_fails_then_bisects(failure: Outcome) -> None:
-    machine = FakeMachine(limit=300, failure=failure)
-    result = machine.search()
-    assert machine.tried == [32, 256, 1024, 512, 368, 304, 272, 288]
-    assert best_size(result) == 288
-    assert result.stop is StopReason.COMPLETE
+COMPLETE, TIME = StopReason.COMPLETE, StopReason.TIME
+SPEED = Objective.THROUGHPUT
+DOWN = {"lo": 64, "hi": 65536, "granule": 64, "start": 1024}
+FAST = {"objective": SPEED, "start": 1024}
+SPEEDS = {32: 300.0, 64: 340.0, 128: 352.0, 256: 350.0}
+
+SEQUENCES: dict[str, tuple[dict[str, Any], dict[str, Any], list[int], int | None, StopReason]] = {
+    **{
+        f"grows until a size fails by {failure}, then bisects": (
+            *({"limit": 300, "failure": failure}, {}),
+            *([32, 256, 1024, 512, 368, 304, 272, 288], 288, COMPLETE),
+        )
+        for failure in FAILURES
+    },
+    "everything fits": ({}, {"hi": 300}, [32, 256, 288], 288, COMPLETE),
+    "goes down from the start": ({"limit": 200}, DOWN, [1024, 256, 128, 192], 192, COMPLETE),
+    "nothing fits": ({"limit": 10}, {}, [32], None, COMPLETE),
+    # No multiple of a quarter lies between.
+    "just below the largest": (
+        *({"limit": 113}, {"lo": 114, "hi": 114, "granule": 1, "floor": 113}),
+        *([114, 113], 113, COMPLETE),
+    ),
+    "down to the floor": ({"limit": 0}, {"floor": 5}, [32, 16, 8, 5], None, COMPLETE),
+    "multiples of the finest granule": (
+        *({"limit": 0}, {"lo": 96, "granule": 24, "floor": 24, "finest": 24}),
+        *([96, 48, 24], None, COMPLETE),
+    ),
+    "far below the start": (
+        *({"limit": 3}, {**DOWN, "floor": 1}),
+        *([1024, 256, 128, 64, 32, 16, 8, 4, 2, 3], 3, COMPLETE),
+    ),
+    "halves until a size is slower, and 340 frames/s are within 5 % of 352": (
+        *({"fps": SPEEDS.__getitem__}, {"objective": SPEED, "hi": 256, "start": 256}),
+        *([256, 128, 64, 32], 64, COMPLETE),
+    ),
+    "speed grows to the end": ({"fps": float}, FAST, [1024, 512], 1024, COMPLETE),
+    "goes to the top first": ({"fps": float}, {"objective": SPEED}, [32, 256, 1024, 512], 1024, COMPLETE),
+    "bisects towards a limit while it pays": (
+        *({"limit": 400, "fps": float}, FAST),
+        *([1024, 512, 256, 128, 368, 432, 400, 416], 400, COMPLETE),
+    ),
+    # 384 is not worth a trial: 392 failed and is within 5 % of 376.
+    "bisects no further than it pays": (
+        *({"limit": 390, "fps": float}, {**FAST, "granule": 8}),
+        *([1024, 512, 256, 128, 360, 432, 392, 376], 360, COMPLETE),
+    ),
+    "a limit that does not matter": (
+        *({"limit": 400, "fps": lambda n: 100.0}, FAST),
+        *([1024, 512, 256, 128, 64, 32], 32, COMPLETE),
+    ),
+    "a size slower than a smaller one runs again": (
+        *({"fps": lambda n: 90.0 if n >= 256 else 100.0}, {"objective": SPEED, "hi": 256, "start": 256}),
+        *([256, 128, 256, 64, 32], 32, COMPLETE),
+    ),
+    **{
+        f"ends at a trial with the outcome {failure}": (
+            *({"limit": 100, "failure": failure}, {}),
+            *([32, 256], 32, StopReason.ERROR),
+        )
+        for failure in (Outcome.ERROR, Outcome.NAN)
+    },
+    "starts no trial that would end too late": (
+        *({"seconds": lambda n: 25.0}, {"hi": 65536, "max_seconds": 90.0}),
+        *([32, 256, 8192], 8192, TIME),
+    ),
+    "compiling takes no time of the next ones": (
+        *({"seconds": lambda n: 100.0 if n == 32 else 15.0, "compiles": True}, {"max_seconds": 180.0}),
+        *([32, 256, 1024], 1024, COMPLETE),
+    ),
+    "the first trial runs in any case": ({"seconds": lambda n: 5.0}, {"max_seconds": 1.0}, [32], 32, TIME),
+    # After 10.5 and 14 s, 65.5 are left, and 0.9 of them are enough for 3132.
+    "a size that would take too long is made smaller": (
+        *({"seconds": lambda n: 10.0 + n / 64}, {"hi": 65536, "max_seconds": 90.0}),
+        *([32, 256, 3120], 3120, TIME),
+    ),
+    "trials are used up": ({"limit": 300}, {"max_trials": 3}, [32, 256, 1024], 256, StopReason.TRIALS),
+}
+"""A machine, settings of the search, the sizes that it tries, its answer, and why it ends."""
 
 
-def test_memory_search_ends_at_the_largest_allowed_size_when_everything_fits() -> None:
-    machine = FakeMachine()
-    result = machine.search(hi=300)
-    assert machine.tried == [32, 256, 288]
-    assert best_size(result) == 288
-    assert result.stop is StopReason.COMPLETE
-
-
-def test_search_goes_down_from_the_start_until_a_size_fits() -> None:
-    machine = FakeMachine(limit=200)
-    result = machine.search(lo=64, hi=65536, granule=64, start=1024)
-    assert machine.tried == [1024, 256, 128, 192]
-    assert best_size(result) == 192
-
-
-def test_nothing_fits_is_an_answer_without_a_winner_after_the_smallest_size() -> None:
-    machine = FakeMachine(limit=10)
-    result = machine.search()
-    assert machine.tried == [32]
-    assert result.best is None
-    assert result.stop is StopReason.COMPLETE
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_probe_sequence(name: str) -> None:
+    values, settings, tried, answer, stop = SEQUENCES[name]
+    machine = FakeMachine(**values)
+    result = machine.search(**settings)
+    assert machine.tried == tried
+    assert (best_size(result), result.stop) == (answer, stop)
+    assert result.frames_per_second == (machine.fps(answer) if answer else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -101,45 +159,12 @@ def test_nothing_fits_is_an_answer_without_a_winner_after_the_smallest_size() ->
     ],
 )
 @pytest.mark.parametrize("objective", list(Objective))
-def test_below_the_smallest_size_sizes_are_halved_and_the_answer_is_found_with_a_finer_granule(
-    limit: int, tried: list[int], found: int | None, objective: Objective
-) -> None:
+def test_sizes_below_the_smallest(limit: int, tried: list[int], found: int | None, objective: Objective) -> None:
     machine = FakeMachine(limit=limit, fps=float)
     result = machine.search(floor=1, objective=objective)
     assert machine.tried == tried
     assert best_size(result) == found
     assert result.stop is StopReason.COMPLETE
-
-
-def test_a_size_just_below_the_largest_is_found_though_no_multiple_of_a_quarter_lies_between() -> None:
-    machine = FakeMachine(limit=113)
-    result = machine.search(lo=114, hi=114, granule=1, floor=113)
-    assert machine.tried == [114, 113]
-    assert best_size(result) == 113
-
-
-def test_sizes_below_the_smallest_keep_to_the_floor_and_to_the_granule_that_was_asked_for() -> None:
-    machine = FakeMachine(limit=0)
-    machine.search(floor=5)
-    assert machine.tried == [32, 16, 8, 5]
-    multiples = FakeMachine(limit=0)
-    multiples.search(lo=96, granule=24, floor=24, finest=24)
-    assert multiples.tried == [96, 48, 24]
-    above = FakeMachine(limit=3)
-    above.search(lo=64, hi=65536, granule=64, start=1024, floor=1)
-    assert above.tried == [1024, 256, 128, 64, 32, 16, 8, 4, 2, 3]
-
-
-def keeping_to(most: int, tried: list[int], fps: Callable[[int], float] = float) -> Callable[[int], Trial]:
-    """Return a probe that refuses more environments than an agent asks for."""
-
-    def probe(n: int) -> Trial:
-        tried.append(n)
-        if n > most:
-            return Trial(n, Outcome.TOO_MANY, most_envs=most)
-        return Trial(n, Outcome.FITS, frames_per_second=fps(n), most_envs=most)
-
-    return probe
 
 
 @pytest.mark.parametrize(
@@ -154,47 +179,23 @@ def keeping_to(most: int, tried: list[int], fps: Callable[[int], float] = float)
 )
 def test_no_size_is_tried_above_what_the_agent_asks_for_once_that_is_known(most: int, sizes: list[int]) -> None:
     tried: list[int] = []
-    bounds = {"lo": 64, "hi": 65536, "granule": 64, "start": 4096, "floor": 1}
-    result = search(keeping_to(most, tried), **bounds, objective=Objective.THROUGHPUT)  # pyright: ignore[reportArgumentType]
+
+    def probe(n: int) -> Trial:
+        tried.append(n)
+        return Trial(n, Outcome.TOO_MANY if n > most else Outcome.FITS, float(n), most_envs=most)
+
+    result = search(probe, lo=64, hi=65536, granule=64, start=4096, floor=1, objective=SPEED)
     assert tried == sizes
     assert best_size(result) == max(n for n in sizes if n <= most)
-    assert result.stop is StopReason.COMPLETE
+    assert result.stop is COMPLETE
 
 
-def test_throughput_search_halves_until_a_size_is_slower_than_the_best() -> None:
-    speeds = {32: 300.0, 64: 340.0, 128: 352.0, 256: 350.0}
-    machine = FakeMachine(fps=speeds.__getitem__)
-    result = machine.search(objective=Objective.THROUGHPUT, hi=256, start=256)
-    assert machine.tried == [256, 128, 64, 32]
-    assert best_size(result) == 64, "340 frames/s are within 5 % of 352"
-    assert result.frames_per_second == 340.0
-
-
-def test_throughput_search_ends_at_the_largest_size_when_speed_grows_to_the_end() -> None:
-    machine = FakeMachine(fps=float)
-    result = machine.search(objective=Objective.THROUGHPUT, start=1024)
-    assert machine.tried == [1024, 512]
-    assert best_size(result) == 1024
-
-
-def test_throughput_search_that_starts_lower_goes_to_the_top_first() -> None:
-    machine = FakeMachine(fps=float)
-    assert best_size(machine.search(objective=Objective.THROUGHPUT)) == 1024
-    assert machine.tried == [32, 256, 1024, 512]
-
-
-def test_a_size_that_looks_slower_than_a_smaller_one_runs_a_second_time() -> None:
-    machine = FakeMachine(fps=lambda n: 90.0 if n >= 256 else 100.0)
-    result = machine.search(objective=Objective.THROUGHPUT, start=256, hi=256)
-    assert machine.tried == [256, 128, 256, 64, 32]
-    assert best_size(result) == 32
-
+def test_the_faster_of_two_runs_of_a_size_counts() -> None:
     disturbed = iter([900.0, 1112.0, 1253.0])
     machine = FakeMachine(fps=lambda n: next(disturbed))
-    result = machine.search(objective=Objective.THROUGHPUT, start=256, hi=256)
+    result = machine.search(objective=SPEED, start=256, hi=256)
     assert machine.tried == [256, 128, 256]
-    assert best_size(result) == 256
-    assert result.frames_per_second == 1253.0
+    assert (best_size(result), result.frames_per_second) == (256, 1253.0)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_a_second_run_that_fails_counts_unless_it_had_no_time(second: Outcome, a
         sizes.append(n)
         return Trial(n, next(outcomes[n]) if n in outcomes else Outcome.FITS, speeds[n])
 
-    result = search(probe, lo=32, hi=256, granule=16, start=256, objective=Objective.THROUGHPUT, clock=lambda: 0.0)
+    result = search(probe, lo=32, hi=256, granule=16, start=256, objective=SPEED, clock=lambda: 0.0)
     assert sizes == tried
     assert best_size(result) == answer
 
@@ -241,66 +242,6 @@ def test_updates_are_compared_by_the_time_for_a_sample() -> None:
     assert speeds[48] == pytest.approx(4512 / (2.2 + 1.0 * 4512 / 4096))
 
 
-def test_throughput_search_bisects_towards_a_memory_limit_only_while_it_pays() -> None:
-    machine = FakeMachine(limit=400, fps=float)
-    result = machine.search(objective=Objective.THROUGHPUT, start=1024)
-    assert machine.tried == [1024, 512, 256, 128, 368, 432, 400, 416]
-    assert best_size(result) == 400
-    near = FakeMachine(limit=390, fps=float)
-    near.search(objective=Objective.THROUGHPUT, start=1024, granule=8)
-    assert near.tried[-3:] == [432, 392, 376], "384 is not worth a trial: 392 failed and is within 5 % of 376"
-    flat = FakeMachine(limit=400, fps=lambda n: 100.0)
-    assert best_size(flat.search(objective=Objective.THROUGHPUT, start=1024)) == 32
-    assert flat.tried == [1024, 512, 256, 128, 64, 32]
-
-
-def test_error_of_the_users_code_stops_the_search_with_its_trial_last() -> None:
-    machine = FakeMachine(limit=100, failure=Outcome.ERROR)
-    result = machine.search()
-    assert machine.tried == [32, 256]
-    assert result.stop is StopReason.ERROR
-    assert result.trials[-1].outcome is Outcome.ERROR
-
-
-def test_time_limit_keeps_the_best_so_far_and_starts_no_trial_that_would_end_too_late() -> None:
-    machine = FakeMachine(seconds=lambda n: 25.0)
-    result = machine.search(hi=65536, max_seconds=90.0)
-    assert machine.tried == [32, 256, 8192], "75 s are gone, 15 s are left"
-    assert best_size(result) == 8192
-    assert result.stop is StopReason.TIME
-
-
-def test_first_trial_that_compiles_kernels_does_not_end_the_search() -> None:
-    machine = FakeMachine(seconds=lambda n: 100.0 if n == 32 else 15.0, compiles=True)
-    machine.search(max_seconds=180.0)
-    assert machine.tried == [32, 256, 1024]
-
-
-def test_first_trial_runs_however_little_time_there_is() -> None:
-    machine = FakeMachine(seconds=lambda n: 5.0)
-    result = machine.search(max_seconds=1.0)
-    assert machine.tried == [32]
-    assert best_size(result) == 32
-
-
-def test_a_size_that_takes_longer_than_the_time_that_is_left_is_made_smaller() -> None:
-    machine = FakeMachine(seconds=lambda n: 10.0 + n / 64)
-    result = machine.search(hi=65536, max_seconds=90.0)
-    # After 10.5 and 14 s, 65.5 are left, and 0.9 of them are enough for 3132.
-    assert machine.tried == [32, 256, 3120]
-    assert best_size(result) == 3120
-    assert machine.now <= 90.0
-    assert result.stop is StopReason.TIME
-
-
-def test_trial_limit_keeps_the_best_so_far() -> None:
-    machine = FakeMachine(limit=300)
-    result = machine.search(max_trials=3)
-    assert machine.tried == [32, 256, 1024]
-    assert best_size(result) == 256
-    assert result.stop is StopReason.TRIALS
-
-
 @pytest.mark.parametrize(
     ("bounds", "named"),
     [
@@ -322,9 +263,7 @@ BOUNDS = st.tuples(st.integers(1, 300), st.integers(0, 5000), st.integers(1, 64)
 
 
 @given(bounds=BOUNDS, limit=st.integers(0, 6000), start=st.integers(1, 6000))
-def test_without_memory_readings_the_winner_is_near_the_largest_that_fits(
-    bounds: tuple[int, int, int], limit: int, start: int
-) -> None:
+def test_winner_is_near_the_largest_that_fits(bounds: tuple[int, int, int], limit: int, start: int) -> None:
     lo, extra, granule = bounds
     machine = FakeMachine(limit=limit)
     result = machine.search(lo=lo, hi=lo + extra, granule=granule, start=start)
@@ -386,7 +325,7 @@ def test_any_machine_however_erratic_gets_a_size_that_ran_and_no_size_is_tried_t
 @given(knee=st.floats(1, 5000), limit=st.integers(32, 2000), start=st.sampled_from([32, 256, 1024]))
 def test_throughput_winner_is_the_smallest_tried_size_near_the_best_speed(knee: float, limit: int, start: int) -> None:
     machine = FakeMachine(limit=limit, fps=saturating(knee))
-    result = machine.search(objective=Objective.THROUGHPUT, start=start)
+    result = machine.search(objective=SPEED, start=start)
     assert result.best is not None
     fits = [trial for trial in result.trials if trial.fits]
     enough = (1 - TOLERANCE) * max(trial.frames_per_second for trial in fits)

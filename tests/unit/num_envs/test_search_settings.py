@@ -22,16 +22,18 @@ def test_bad_setting_is_refused_by_name(settings: dict, named: str) -> None:
         SearchSettings(**settings)
 
 
-def test_objective_is_speed_unless_it_is_set() -> None:
-    assert SearchSettings(device="cpu").resolved_objective is Objective.THROUGHPUT
-    assert SearchSettings(device="cuda:1").resolved_objective is Objective.THROUGHPUT
-    assert SearchSettings(device="cpu", objective="memory").resolved_objective is Objective.MEMORY
-
-
-def test_only_a_search_for_speed_on_a_gpu_keeps_to_the_samples_of_the_agent() -> None:
-    assert SearchSettings(device="cuda:1").keeps_to_agent
-    assert not SearchSettings(device="cpu").keeps_to_agent
-    assert not SearchSettings(device="cuda:1", objective="memory").keeps_to_agent
+@pytest.mark.parametrize(
+    ("settings", "objective", "keeps_to_agent"),
+    [
+        ({"device": "cpu"}, Objective.THROUGHPUT, False),
+        ({"device": "cpu", "objective": "memory"}, Objective.MEMORY, False),
+        ({"device": "cuda:1"}, Objective.THROUGHPUT, True),
+        ({"device": "cuda:1", "objective": "memory"}, Objective.MEMORY, False),
+    ],
+)
+def test_objective(settings: dict, objective: Objective, keeps_to_agent: bool) -> None:
+    found = SearchSettings(**settings)
+    assert (found.resolved_objective, found.keeps_to_agent) == (objective, keeps_to_agent)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import mmap
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,6 @@ import pytest
 
 from isaaclab_pc.num_envs import trial_runner
 from isaaclab_pc.num_envs.gpu import Gpu, GpuUse
-from isaaclab_pc.num_envs.memory import FreeMemory
 from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, Trial
 from isaaclab_pc.num_envs.trial_runner import Budgets, run_trial
 from isaaclab_pc.processes import process_tree
@@ -41,8 +41,11 @@ def allocate(mib):
 """
 
 
+Run = Callable[..., Trial]
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Trial]:
+def run(tmp_path: Path) -> Run:
     """Run a probe child from source code."""
 
     def run(code: str, budgets: Budgets = ROOMY, gpu: Gpu | None = None, **more: Any) -> Trial:
@@ -53,29 +56,18 @@ def run(tmp_path: Path) -> Callable[..., Trial]:
     return run
 
 
-def written_pids(path: Path) -> list[int]:
-    """Process ids that a child has written to a file."""
-    return [int(pid) for pid in path.read_text().split()]
-
-
-def test_child_that_trains_inside_the_budget_fits_with_what_it_and_the_meter_say(
-    run: Callable[..., Trial], tmp_path: Path
-) -> None:
+def test_child_that_trains_inside_the_budget_fits(run: Run, tmp_path: Path) -> None:
     trial = run("print('hello', flush=True); fits(seconds={'build': 1.5}, faults=17); time.sleep(0.1)")
-    assert trial.outcome is Outcome.FITS
-    assert trial.frames_per_second == 100
-    assert trial.seconds == {"build": 1.5}
-    assert trial.faults == 17
-    assert trial.progress is None
-    assert trial.host_budget == ROOMY.host
+    log = tmp_path / "probe.log"
+    said = Trial(64, Outcome.FITS, 100.0, seconds={"build": 1.5}, faults=17, host_budget=ROOMY.host, log=str(log))
+    assert replace(trial, host_bytes=0, wall_seconds=0.0) == said
     assert 1 * MIB < trial.host_bytes < 100 * MIB
-    assert trial.device_bytes is None
     assert 0.1 < trial.wall_seconds < 20
-    assert Path(trial.log).read_text() == "hello\n"
+    assert log.read_text() == "hello\n"
 
 
 @pytest.mark.parametrize("mib", [64, 300])
-def test_peak_of_host_memory_is_metered_within_a_few_percent(run: Callable[..., Trial], mib: int) -> None:
+def test_peak_of_host_memory_is_metered_within_a_few_percent(run: Run, mib: int) -> None:
     def peak_of(mib: int) -> int:
         return run(f"memory = allocate({mib}); time.sleep(0.3); memory.close(); time.sleep(0.1); fits()").host_bytes
 
@@ -93,36 +85,42 @@ phase("build")
 """
 
 
-def test_time_of_a_build_that_has_a_limit_of_its_own_does_not_count(run: Callable[..., Trial]) -> None:
+HANGS = "time.sleep(30)"
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds", "build_seconds", "outcome", "detail", "trains"),
+    [
+        (BUILD + "time.sleep(2.5); phase('rollout'); time.sleep(0.2); fits()", 2.0, 60.0, Outcome.FITS, "", True),
+        (BUILD + "time.sleep(2.5); phase('rollout')", 0.6, None, Outcome.TIMEOUT, "not done after 1 s", False),
+        (BUILD + f"phase('rollout'); {HANGS}", 0.6, 60.0, Outcome.TIMEOUT, "not done after 1 s", True),
+        (BUILD + HANGS, 20.0, 0.7, Outcome.TIMEOUT, "not built after 1 s", False),
+        (HANGS, 20.0, 0.7, Outcome.TIMEOUT, "not built after 1 s", False),
+    ],
+)
+def test_a_build_may_have_a_time_limit_of_its_own(
+    run: Run,
+    code: str,
+    seconds: float,
+    build_seconds: float | None,
+    outcome: Outcome,
+    detail: str,
+    trains: bool,
+) -> None:
     calls: list[str] = []
-    hangs = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(30)"
-    code = BUILD + "time.sleep(2.5); phase('rollout'); time.sleep(0.2); fits()"
-    budgets = Budgets(host=2 << 30, seconds=2.0, build_seconds=60.0)
-    assert run(code, budgets, on_training=lambda: calls.append("training")).fits
-    assert calls == ["training"]
-    assert run(code, Budgets(host=2 << 30, seconds=0.6)).detail == "not done after 1 s"
-    budgets = Budgets(host=2 << 30, seconds=0.6, build_seconds=60.0)
-    trial = run(BUILD + f"phase('rollout'); {hangs}", budgets)
-    assert (trial.outcome, trial.detail) == (Outcome.TIMEOUT, "not done after 1 s")
+    budgets = Budgets(host=2 << 30, seconds=seconds, build_seconds=build_seconds)
+    trial = run(code, budgets, on_training=lambda: calls.append("training"))
+    assert (trial.outcome, trial.detail) == (outcome, detail)
+    assert calls == ["training"] * trains
 
 
-@pytest.mark.parametrize("code", [BUILD + "time.sleep(30)", "time.sleep(30)"])
-def test_build_that_takes_too_long_is_ended_as_such(run: Callable[..., Trial], code: str) -> None:
-    calls: list[str] = []
-    trial = run(code, Budgets(host=2 << 30, seconds=20.0, build_seconds=0.7), on_training=lambda: calls.append(""))
-    assert (trial.outcome, trial.detail) == (Outcome.TIMEOUT, "not built after 1 s")
-    assert calls == []
-
-
-def test_peak_between_two_looks_is_metered(run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peak_between_two_looks_is_metered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_runner, "INTERVAL", 0.5)
     trial = run("allocate(200).close(); fits(); time.sleep(0.8)")
     assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.1)
 
 
-def test_memory_of_children_of_children_counts_once_where_it_is_shared(
-    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_children_share_counts_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine a full look is costly, and the next one would come after the child's end.
     monkeypatch.setattr(process_tree, "_LOOK_SHARE", 1.0)
     trial = run("""
@@ -141,7 +139,7 @@ fits()
     assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
 
 
-def test_memory_that_is_shared_with_strangers_counts_in_full(run: Callable[..., Trial], tmp_path: Path) -> None:
+def test_memory_that_is_shared_with_strangers_counts_in_full(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "shared"
     path.write_bytes(bytes(100 * MIB))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as ours:
@@ -164,10 +162,10 @@ fits()
         pytest.param("memory = allocate(200); fits(); time.sleep(10)", id="whatever it writes"),
     ],
 )
-def test_child_that_passes_the_budget_is_ended_soon_after(run: Callable[..., Trial], code: str) -> None:
+def test_child_that_passes_the_budget_is_ended_soon_after(run: Run, code: str) -> None:
     trial = run(code, Budgets(host=150 * MIB, seconds=20.0))
     assert trial.outcome is Outcome.OVER_BUDGET
-    assert "150.0 MiB of host memory" in trial.detail
+    assert "150.0 MiB" in trial.detail
     assert 150 * MIB < trial.host_bytes < 500 * MIB
 
 
@@ -175,26 +173,22 @@ def test_child_that_passes_the_budget_is_ended_soon_after(run: Callable[..., Tri
     ("code", "outcome", "detail"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", Outcome.CRASH, "SIGSEGV"),
-        ("os.abort()", Outcome.CRASH, "SIGABRT"),
         ("os.kill(os.getpid(), signal.SIGKILL)", Outcome.OOM, "SIGKILL"),
         ("raise MemoryError", Outcome.OOM, "MemoryError"),
-        ("bytearray(1 << 60)", Outcome.OOM, "MemoryError"),
         ("raise ValueError('K is larger than H*W')", Outcome.ERROR, "ValueError: K is larger than H*W"),
         ("os._exit(3)", Outcome.ERROR, "exit code 3"),
         ("print('Contact buffer overflow detected, please'); sys.exit(1)", Outcome.ERROR, "exit code 1"),
-        ("os._exit(0)", Outcome.ERROR, "without writing a result"),
-        ("open(sys.argv[1], 'w').write('garbage')", Outcome.ERROR, "result cannot be read"),
+        ("os._exit(0)", Outcome.ERROR, "result"),
+        ("open(sys.argv[1], 'w').write('garbage')", Outcome.ERROR, "JSON"),
         ("fits(num_envs=65)", Outcome.ERROR, "num_envs=65"),
-        ("fits(frames_per_second=float('nan'))", Outcome.ERROR, "result cannot be read: frames_per_second: "),
-        ("fits(nefc=40)", Outcome.ERROR, "result cannot be read: nefc: "),
+        ("fits(frames_per_second=float('nan'))", Outcome.ERROR, "frames_per_second"),
         ("fits(outcome='error', detail='CUDA out of memory')", Outcome.OOM, "CUDA out of memory"),
         ("fits(outcome='error', detail='bad shapes')", Outcome.ERROR, "bad shapes"),
         ("os.write(1, bytes(range(256)) * 4000); fits()", Outcome.FITS, ""),
         ("fits(); os.kill(os.getpid(), signal.SIGSEGV)", Outcome.FITS, ""),
-        ("fits(); os._exit(1)", Outcome.FITS, ""),
     ],
 )
-def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outcome: Outcome, detail: str) -> None:
+def test_end_of_a_child_is_told_apart(run: Run, code: str, outcome: Outcome, detail: str) -> None:
     trial = run(code)
     assert (trial.outcome, trial.num_envs) == (outcome, 64)
     assert detail in trial.detail
@@ -202,7 +196,7 @@ def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outc
 
 
 @pytest.mark.parametrize("written", ["fits", "overflow"])
-def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., Trial], written: str) -> None:
+def test_training_while_physx_drops_contacts_is_an_overflow(run: Run, written: str) -> None:
     line = "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!"
     trial = run(f"print({line!r}, flush=True); fits(outcome={written!r}, contacts=None)")
     assert (trial.outcome, trial.detail, trial.frames_per_second) == (Outcome.OVERFLOW, line, 0.0)
@@ -218,9 +212,7 @@ def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., T
         ('{"phase": "update", "minibatch_size": 0}', None),
     ],
 )
-def test_a_child_that_is_killed_has_told_how_far_it_had_come(
-    run: Callable[..., Trial], written: str, progress: Progress | None
-) -> None:
+def test_progress_of_a_child_that_is_killed(run: Run, written: str, progress: Progress | None) -> None:
     trial = run(f"""
 with open(os.path.splitext(sys.argv[1])[0] + ".phase", "w") as file:
     file.write({written!r})
@@ -229,7 +221,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert (trial.outcome, trial.progress) == (Outcome.OOM, progress)
 
 
-def test_child_that_has_written_its_trial_is_ended_at_once(run: Callable[..., Trial], tmp_path: Path) -> None:
+def test_child_that_has_written_its_trial_is_ended_at_once(run: Run, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     trial = run(f"fits(); time.sleep(60); open({str(closed)!r}, 'w')", Budgets(2 << 30, seconds=20.0))
     assert trial.outcome is Outcome.FITS
@@ -237,7 +229,7 @@ def test_child_that_has_written_its_trial_is_ended_at_once(run: Callable[..., Tr
     assert not closed.exists()
 
 
-def test_child_that_writes_its_trial_slowly_is_not_ended_before_it_stands_there(run: Callable[..., Trial]) -> None:
+def test_child_that_writes_its_trial_slowly_is_not_ended_before_it_stands_there(run: Run) -> None:
     trial = run("""
 with open(sys.argv[1], "w") as file:
     for part in ('{"num_envs": 64, ', '"outcome": "fits"', "}"):
@@ -248,9 +240,7 @@ with open(sys.argv[1], "w") as file:
     assert (trial.outcome, trial.detail) == (Outcome.FITS, "")
 
 
-def test_peak_just_before_the_trial_was_written_is_metered(
-    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peak_before_the_result_is_metered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # As on a machine where looking at several processes is costly.
     monkeypatch.setattr(process_tree, "_LOOK_SHARE", 1e-6)
     trial = run("""
@@ -264,7 +254,7 @@ time.sleep(60)
     assert trial.host_bytes > 200 * MIB
 
 
-def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Callable[..., Trial], tmp_path: Path) -> None:
+def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Run, tmp_path: Path) -> None:
     Trial(64, Outcome.FITS).write(tmp_path / "trial.json")
     assert run("os._exit(7)").outcome is Outcome.ERROR
 
@@ -272,36 +262,29 @@ def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Callable[...,
 def test_program_that_does_not_exist_is_an_error_that_names_it(tmp_path: Path) -> None:
     trial = run_trial(["/no/such/program"], 64, tmp_path / "trial.json", tmp_path / "log", ROOMY)
     assert trial.outcome is Outcome.ERROR
-    assert "/no/such/program: No such file or directory" in trial.detail
+    assert "/no/such/program" in trial.detail
 
 
-@pytest.mark.parametrize("escape", ["pass", "os.setsid()", "os.setsid()\n    if os.fork(): os._exit(0)"])
-def test_sleepers_that_a_child_leaves_behind_are_ended_even_as_daemons(
-    run: Callable[..., Trial], escape: str, tmp_path: Path
-) -> None:
+def test_what_a_child_leaves_behind_is_ended_even_as_daemons(run: Run, tmp_path: Path) -> None:
     trial = run(f"""
-for _ in range(20):
+for escape in 7 * ("pass", "os.setsid()", "os.setsid(); os.fork() and os._exit(0)"):
     if os.fork() == 0:
-        break
-else:
-    while sum(name.startswith("up-") for name in os.listdir({str(tmp_path)!r})) < 20:
-        time.sleep(0.01)
-    fits()
-    os._exit(0)
-try:
-    {escape}
-    open({str(tmp_path)!r} + "/up-" + str(os.getpid()), "w").close()
-finally:
-    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+        exec(escape)
+        open({str(tmp_path)!r} + "/up-" + str(os.getpid()), "w").close()
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+while sum(name.startswith("up-") for name in os.listdir({str(tmp_path)!r})) < 21:
+    time.sleep(0.01)
+fits()
+os._exit(0)
 """)
-    assert trial.outcome is Outcome.FITS
+    assert trial.fits
     pids = [int(path.name.removeprefix("up-")) for path in tmp_path.glob("up-*")]
-    assert len(pids) == 20
+    assert len(pids) == 21
     assert [pid for pid in pids if not is_gone(pid)] == []
 
 
 @pytest.mark.usefixtures("no_garbage_collection")
-def test_no_process_is_left_when_the_user_interrupts(run: Callable[..., Trial], tmp_path: Path) -> None:
+def test_no_process_is_left_when_the_user_interrupts(run: Run, tmp_path: Path) -> None:
     up = tmp_path / "up"
     with pytest.raises(KeyboardInterrupt), signal_us_when(up.exists):
         run(f"""
@@ -309,7 +292,7 @@ sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]
 tell({str(up)!r}, os.getpid(), sleeper.pid)
 time.sleep(60)
 """)
-    pids = written_pids(up)
+    pids = [int(pid) for pid in up.read_text().split()]
     assert len(pids) == 2
     assert [pid for pid in pids if not is_gone(pid)] == []
 
@@ -326,7 +309,7 @@ run_trial(child, 64, Path({str(tmp_path / "result")!r}), Path({str(tmp_path / "l
 """
     process = subprocess.Popen([sys.executable, "-c", parent])
     wait_until(up.exists, alive=process)
-    (pid,) = written_pids(up)
+    pid = int(up.read_text())
     assert not is_gone(pid)
     process.kill()
     process.wait()
@@ -337,15 +320,11 @@ class FakeGpu:
     """A GPU on which the tree's memory grows with every look, or others take some."""
 
     def __init__(self, others: int = 0, peak: int | None = None, grows: int = 0) -> None:
-        self.used = 0
-        self.grows = grows
-        self.others = others
-        self.peak = peak
-        self.calls: list[str] = []
+        self.others, self.peak, self.grows = others, peak, grows
         self.pids: list[int] = []
 
     def start(self) -> None:
-        self.calls.append("start")
+        self.used = 0
 
     def sample(self, pids: list[int]) -> int:
         self.pids = pids or self.pids
@@ -354,59 +333,48 @@ class FakeGpu:
 
     def finish(self) -> GpuUse:
         assert all(is_gone(pid) for pid in self.pids)
-        self.calls.append("finish")
         return GpuUse(self.used if self.peak is None else self.peak, Meter.CARD, self.others)
 
 
 DEVICE = Budgets(host=1 << 30, device=450 * MIB, seconds=20.0)
 
 
-def test_child_that_passes_the_gpu_budget_is_ended(run: Callable[..., Trial]) -> None:
-    gpu = FakeGpu(grows=100 * MIB)
+@pytest.mark.parametrize(
+    ("others", "peak", "taken"),
+    # The last two: others passed the budget with their own memory, or the child did.
+    [(0, None, 0), (400 * MIB, 100 * MIB, 400 * MIB), (400 * MIB, 480 * MIB, 0)],
+)
+def test_child_that_passes_the_gpu_budget_is_ended(run: Run, others: int, peak: int | None, taken: int) -> None:
+    gpu = FakeGpu(others, peak, grows=100 * MIB)
     trial = run("time.sleep(60)", DEVICE, cast(Any, gpu))
     assert trial.outcome is Outcome.OVER_BUDGET
-    assert (trial.device_bytes, trial.device_meter) == (500 * MIB, Meter.CARD)
-    assert trial.device_budget == 450 * MIB
-    assert "450.0 MiB of GPU memory" in trial.detail
-    assert trial.taken_by_others == 0
-    assert gpu.calls == ["start", "finish"]
+    assert (trial.device_bytes, trial.device_meter) == (peak or 500 * MIB, Meter.CARD)
+    assert (trial.device_budget, trial.taken_by_others) == (DEVICE.device, taken)
+    assert "450.0 MiB" in trial.detail
     assert len(gpu.pids) == 1
 
 
-@pytest.mark.parametrize(("peak", "taken"), [(100 * MIB, 400 * MIB), (480 * MIB, 0)])
-def test_others_that_pass_the_budget_with_their_own_memory_are_named(
-    run: Callable[..., Trial], peak: int, taken: int
-) -> None:
-    trial = run("time.sleep(60)", DEVICE, cast(Any, FakeGpu(400 * MIB, peak, grows=100 * MIB)))
-    assert (trial.outcome, trial.device_bytes, trial.taken_by_others) == (Outcome.OVER_BUDGET, peak, taken)
-
-
 @pytest.mark.parametrize(("others", "taken"), [(400 * MIB, 400 * MIB), (5 * MIB, 0), (-400 * MIB, 0)])
-def test_others_that_took_what_a_child_lacked_are_named(
-    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch, others: int, taken: int
-) -> None:
-    monkeypatch.setattr(trial_runner, "free_host_memory", lambda: FreeMemory(1 << 30, "memory"))
+def test_memory_that_others_took_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, others: int, taken: int) -> None:
+    monkeypatch.setattr(trial_runner, "free_host_memory", lambda: 1 << 30)
     code = "fits(outcome='error', detail='CUDA out of memory')"
     trial = run(code, DEVICE, cast(Any, FakeGpu(others=others)))
     assert (trial.outcome, trial.taken_by_others) == (Outcome.OOM, taken)
 
     free = iter([1 << 30, (1 << 30) - others])
-    monkeypatch.setattr(trial_runner, "free_host_memory", lambda: FreeMemory(next(free), "memory"))
+    monkeypatch.setattr(trial_runner, "free_host_memory", lambda: next(free))
     trial = run("raise MemoryError")
     assert (trial.outcome, trial.taken_by_others) == (Outcome.OOM, taken)
 
 
-def test_what_a_childs_libraries_held_is_the_least_that_it_had(run: Callable[..., Trial]) -> None:
+def test_what_a_childs_libraries_held_is_the_least_that_it_had(run: Run) -> None:
     memory = {"before_env": 0, "after_env": 0, "held_peak": 200 * MIB}
     for peak, meter in ((150 * MIB, Meter.LIBRARIES), (210 * MIB, Meter.CARD)):
         trial = run(f"fits(memory={memory})", DEVICE, cast(Any, FakeGpu(peak=peak)))
         assert (trial.device_bytes, trial.device_meter) == (max(peak, 200 * MIB), meter)
-        assert f"GPU memory by {meter.value}" in str(trial)
 
 
-def test_kill_counted_by_the_cgroup_is_out_of_memory(
-    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kill_counted_by_the_cgroup_is_out_of_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = iter([3, 4])
     monkeypatch.setattr(trial_runner, "memory_cgroups", lambda: [SimpleNamespace(oom_kills=lambda: next(counts))])
     trial = run("sys.exit('a worker died')")
@@ -414,13 +382,12 @@ def test_kill_counted_by_the_cgroup_is_out_of_memory(
     assert "cgroup" in trial.detail
 
 
-def test_a_flood_is_counted_in_the_trial_and_shown_once_in_its_log(run: Callable[..., Trial]) -> None:
+def test_a_flood_is_counted_in_the_trial_and_shown_once_in_its_log(run: Run) -> None:
     trial = run("""
 for number in range(400):
-    os.write(1 + number % 2, b"nefc overflow - please increase njmax to %d\\n" % number)
-fits(faults=2)
+    os.write(1 + number % 2, b"nefc overflow, increase njmax to %d\\n" % number)
+fits()
 """)
-    assert trial.outcome is Outcome.FITS
-    assert trial.repeated_lines == (("nefc overflow - please increase njmax to 0", 400),)
-    assert trial.faults == 2
+    assert trial.fits
+    assert trial.repeated_lines == (("nefc overflow, increase njmax to 0", 400),)
     assert Path(trial.log).read_text().count("nefc overflow") == FLOOD + 2, "one more than are shown, and the count"

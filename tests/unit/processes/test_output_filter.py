@@ -25,37 +25,24 @@ def counts(*lines: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "alike"),
     [
-        (TRANSFORM.format(1, 7), TRANSFORM.format(25, 2)),
-        (NEFC.format(16), NEFC.format(432)),
-        ("mass of /World/Cube is nan", "mass of /World/envs/Arm is -1.5e-07"),
-        ("array at 0x7f3a of size -inf", "array at 0xbeef of size 3"),
+        (TRANSFORM.format(1, 7), TRANSFORM.format(25, 2), True),
+        (NEFC.format(16), NEFC.format(432), True),
+        ("mass of /World/Cube is nan", "mass of /World/envs/Arm is -1.5e-07", True),
+        ("array at 0x7f3a of size -inf", "array at 0xbeef of size 3", True),
+        ("contact buffer overflow", "patch buffer overflow", False),
+        (", FILE /src/a/Broad.cpp, LINE 113", ", FILE /src/a/Narrow.cpp, LINE 113", False),
+        ("infinite loop", "nanobot loop", False),
     ],
 )
-def test_lines_that_differ_in_numbers_and_prim_paths_are_of_one_kind(one: str, other: str) -> None:
-    assert counts(one, other) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("contact buffer overflow", "patch buffer overflow"),
-        (", FILE /src/a/Broad.cpp, LINE 113", ", FILE /src/a/Narrow.cpp, LINE 113"),
-        ("infinite loop", "nanobot loop"),
-    ],
-)
-def test_other_lines_are_of_other_kinds(one: str, other: str) -> None:
-    assert counts(one, other) == [1, 1]
+def test_lines_that_differ_in_numbers_and_prim_paths_alone_are_of_one_kind(one: str, other: str, alike: bool) -> None:
+    assert counts(one, other) == [1, 2 if alike else 1]
 
 
 def test_a_traceback_never_counts() -> None:
-    traceback = [
-        "Traceback (most recent call last):",
-        '  File "/a/one.py", line 1, in f',
-        "Current thread 0x00007f (most recent call first):",
-        "",
-    ]
+    first = ["Traceback (most recent call last):", "Current thread 0x7f (most recent call first):"]
+    traceback = [*first, '  File "/a/one.py", line 1, in f', ""]
     assert counts(*traceback, *traceback) == 8 * [0]
 
 
@@ -94,26 +81,27 @@ def child(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str
 
 def test_a_flood_on_both_descriptors_is_logged_at_first_then_counted_and_warned_of_once(child: Callable) -> None:
     done, log = child("""
-        print("made by Python")
+        print("from Python")
         for number in range(3000):
             libc.printf(b"nefc overflow - please increase njmax to %d\\n", number)
             libc.fprintf(stderr, b"Invalid transform of /World/envs/env_%d/Robot\\n", number)
             if number % 500 == 0:
                 user.write(f"iteration {number}\\n")
                 user.flush()
-        print("made by Python")
-        print("made by Python", file=sys.stderr)
+        print("from Python")
+        print("from Python", file=sys.stderr)
         os._exit(0)
     """)
     assert done.returncode == 0
     assert done.stdout == "".join(f"iteration {number}\n" for number in range(0, 3000, 500))
-    assert log.count("made by Python\n") == 3
+    assert log.count("from Python\n") == 3
     lines, warnings = log.splitlines(), done.stderr.splitlines()
     assert len(warnings) == 2
     for kind in ("nefc overflow - please increase njmax to {}", "Invalid transform of /World/envs/env_{}/Robot"):
         shown = [line for line in lines if line.startswith(kind[:8])]
         assert shown == [kind.format(number) for number in range(FLOOD)]
-        assert f"(in all 3000 lines such as) {kind.format(0)}" in lines
+        (total,) = [line for line in lines if line.endswith(f") {kind.format(0)}")]
+        assert "3000" in total
         (warning,) = [line for line in warnings if kind.format(FLOOD) in line]
         assert "worker.log" in warning
 
@@ -124,15 +112,15 @@ def test_the_last_words_of_a_crash_come_out_whole(child: Callable) -> None:
         faulthandler.enable()
         for number in range(200):
             libc.printf(b"flood %d\\n", number)
-        os.write(2, b"terminate called after ")
+        os.write(2, b"terminate ")
         libc.printf(b"flood on the other descriptor\\n")
-        os.write(2, b"throwing: no line feed")
+        os.write(2, b"called")
         os.kill(os.getpid(), signal.SIGABRT)
     """)
     assert done.returncode == 128 + signal.SIGABRT
-    assert "terminate called after throwing: no line feed" in log
+    assert "terminate called" in log
     assert '  File "' in log, "where Python was"
-    assert "(in all 200 lines such as) flood 0\n" in log
+    assert ") flood 0\n" in log
 
 
 def test_a_parent_that_is_killed_does_not_take_the_childs_last_work(tmp_path: Path) -> None:

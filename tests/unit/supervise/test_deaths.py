@@ -7,36 +7,27 @@ from isaaclab_pc.supervise.deaths import DeathCause, classify_death
 
 
 @pytest.mark.parametrize(
-    ("code", "output", "oom_kills", "cause"),
+    ("code", "output", "status", "oom_kills", "cause"),
     [
-        (137, "", 0, DeathCause.KILLED),
-        (137, "", 1, DeathCause.OUT_OF_MEMORY),
-        (139, "", 0, DeathCause.CRASHED),
-        (134, "terminate called\nstd::bad_alloc", 0, DeathCause.OUT_OF_MEMORY),
-        (1, "Traceback\nnumpy._core._exceptions._ArrayMemoryError: Unable to allocate", 0, DeathCause.OUT_OF_MEMORY),
-        (1, "torch.AcceleratorError: CUDA error: unspecified launch failure", 0, DeathCause.DEVICE_LOST),
-        (134, "VK_ERROR_DEVICE_LOST", 0, DeathCause.DEVICE_LOST),
-        (1, "Traceback\nKeyError: 'cube'", 0, DeathCause.ERROR),
+        (137, "", "running", 0, DeathCause.KILLED),
+        (137, "", "running", 1, DeathCause.OUT_OF_MEMORY),
+        (139, "", "running", 0, DeathCause.CRASHED),
+        (134, "terminate called\nstd::bad_alloc", "running", 0, DeathCause.OUT_OF_MEMORY),
+        (1, "Traceback\n_ArrayMemoryError: Unable to allocate", "running", 0, DeathCause.OUT_OF_MEMORY),
+        (1, "AcceleratorError: CUDA error: unspecified launch failure", "running", 0, DeathCause.DEVICE_LOST),
+        (134, "VK_ERROR_DEVICE_LOST", "running", 0, DeathCause.DEVICE_LOST),
+        (1, "Traceback\nKeyError: 'cube'", "running", 0, DeathCause.ERROR),
+        (4, "", "storm", 0, DeathCause.STORM),
+        # It ended by its own decision.
+        *((code, "", "running", 0, None) for code in (0, 2, 5)),
+        (0, "", "completed", 0, None),
+        (3, "", "failed", 0, None),
+        (143, "", "interrupted", 0, None),
     ],
 )
-def test_the_cause_follows_from_code_output_and_the_kernels_count(code, output, oom_kills, cause):
-    death = classify_death(code, output, "running", oom_kills)
-    assert death is not None
-    assert death.cause is cause
-
-
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [(0, "completed"), (0, "running"), (2, "running"), (5, "running"), (3, "failed"), (143, "interrupted")],
-)
-def test_what_ended_by_its_own_decision_did_not_die(code, status):
-    assert classify_death(code, "", status) is None
-
-
-def test_a_storm_is_known_by_the_record():
-    death = classify_death(4, "", "storm")
-    assert death is not None
-    assert death.cause is DeathCause.STORM
+def test_the_cause_follows_from_code_output_status_and_the_kernels_count(code, output, status, oom_kills, cause):
+    death = classify_death(code, output, status, oom_kills)
+    assert (death and death.cause) == cause
 
 
 GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:35211: reset"

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""When a process counts as hung, and when its memory as leaking."""
+"""When a process counts as hung, its memory as leaking, and a kill as the kernel's; and what is done about it."""
 
 import math
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isaaclab_pc.supervise import oom_watch
+from isaaclab_pc.supervise.deaths import DeathCause
 from isaaclab_pc.supervise.health import SHORTEST_STALL_SECONDS, STARTUP_SECONDS, LeakWatch, StallWatch
+from isaaclab_pc.supervise.oom_watch import OomWatch
+from isaaclab_pc.supervise.watch import _DUMP_SECONDS, _UNKILLABLE_SECONDS, WorkerWatch
 
 GIB = 1 << 30
 
@@ -85,3 +94,43 @@ def test_a_run_that_ends_before_the_limit_is_left_alone():
     assert 40 < watch.seconds_left(limit) < 60
     assert not watch.must_act(limit, seconds_to_end=30)
     assert watch.must_act(limit, seconds_to_end=300)
+
+
+def test_only_what_was_counted_lately_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    kills = 7
+    monkeypatch.setattr(oom_watch, "memory_cgroups", lambda: [SimpleNamespace(oom_kills=lambda: kills)])
+    monkeypatch.setattr(oom_watch, "RECENT_SECONDS", 10.0)
+    watch = OomWatch(100.0)
+    assert watch.look(101.0) == 0, "what was killed before it began is not counted"
+
+    kills = 8
+    assert watch.look(102.0) == 1
+    assert [watch.look(now) for now in (105.0, 110.0, 111.9, 112.0)] == [1, 1, 1, 0]
+
+    # Where nobody looked for a while, it may have been any time since.
+    kills = 10
+    assert watch.look(1000.0) == 2
+    assert watch.look(1009.0) == 2
+    assert watch.look(1010.0) == 0
+
+
+def test_where_no_count_can_be_read_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oom_watch, "memory_cgroups", list)
+    assert OomWatch(0.0).look(1.0) == 0
+
+
+def test_a_process_that_no_signal_ends_is_given_up(tmp_path: Path) -> None:
+    now = 0.0
+    signals: list[int] = []
+    child = cast(Any, SimpleNamespace(send_signal=signals.append))
+    looks_after = WorkerWatch(tmp_path, None, lambda iteration: None, clock=lambda: now)
+    assert not looks_after(child)
+
+    now = STARTUP_SECONDS + 1
+    assert not looks_after(child)
+    assert (signals, looks_after.verdict and looks_after.verdict.cause) == ([signal.SIGABRT], DeathCause.STALLED)
+    now += _DUMP_SECONDS + 1
+    assert not looks_after(child)
+    assert signals[1:] == [signal.SIGKILL]
+    now += _UNKILLABLE_SECONDS
+    assert looks_after(child)

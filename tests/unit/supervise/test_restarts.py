@@ -28,24 +28,27 @@ def test_a_size_that_was_found_to_fit_is_preferred_to_half():
     assert restart.settings == {"num_envs": 640}
 
 
+FORGIVING = SuperviseSettings(harden_physics=True)
+STRICT = SuperviseSettings(shrink_on_oom=False)
+
+
 @pytest.mark.parametrize(
-    ("cause", "settings", "num_envs", "harder"),
+    ("cause", "settings", "num_envs", "harder", "restart"),
     [
-        (DeathCause.OUT_OF_MEMORY, DEFAULTS, 1, None),
-        (DeathCause.OUT_OF_MEMORY, SuperviseSettings(shrink_on_oom=False), 8, None),
-        (DeathCause.STORM, SuperviseSettings(harden_physics=True), 8, None),
-        (DeathCause.STORM, SuperviseSettings(harden_physics=True), 8, {}),
-        (DeathCause.STORM, DEFAULTS, 8, {"dt": 0.01}),
-        (DeathCause.ERROR, DEFAULTS, 8, None),
+        (DeathCause.OUT_OF_MEMORY, DEFAULTS, 1, None, None),
+        (DeathCause.OUT_OF_MEMORY, STRICT, 8, None, None),
+        (DeathCause.STORM, FORGIVING, 8, None, None),
+        (DeathCause.STORM, FORGIVING, 8, {}, None),
+        (DeathCause.STORM, DEFAULTS, 8, {"dt": 0.01}, None),
+        (DeathCause.ERROR, DEFAULTS, 8, None, None),
+        (DeathCause.KILLED, STRICT, 8, None, Restart("")),
+        (DeathCause.STALLED, STRICT, 8, None, Restart("")),
+        (DeathCause.LEAK, STRICT, 8, None, Restart("")),
+        (DeathCause.RANK_LOST, STRICT, 8, None, Restart("")),
     ],
 )
-def test_the_run_ends_where_nothing_helps_or_the_user_forbids_it(cause, settings, num_envs, harder):
-    assert choose_restart(Death(cause, ""), settings, num_envs, harder_physics=harder) is None
-
-
-@pytest.mark.parametrize("cause", [DeathCause.KILLED, DeathCause.STALLED, DeathCause.LEAK, DeathCause.RANK_LOST])
-def test_other_deaths_change_nothing(cause):
-    assert choose_restart(Death(cause, ""), SuperviseSettings(shrink_on_oom=False), 64) == Restart("")
+def test_the_run_ends_where_nothing_helps_or_the_user_forbids_it(cause, settings, num_envs, harder, restart):
+    assert choose_restart(Death(cause, ""), settings, num_envs, harder_physics=harder) == restart
 
 
 def test_restarts_of_an_hour_ago_count_only_where_no_checkpoint_came_of_them():

@@ -18,7 +18,6 @@ from filelock import FileLock
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster.start import start_command
-from isaaclab_pc.num_envs.memory import FreeMemory
 from isaaclab_pc.run import jobs
 from isaaclab_pc.run.folder import WORKER_LOCK
 from isaaclab_pc.run.jobs import TrainJob
@@ -26,11 +25,12 @@ from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.supervise import health, oom_watch, supervisor, watch
 from isaaclab_pc.supervise.deaths import DeathCause
 from isaaclab_pc.supervise.supervisor import supervise
+from tests.unit.supervise import fake_trainer
+from tests.unit.supervise.fake_trainer import LAST
 from tests.waiting import signal_us_when, wait_until
 
 ROOT = Path(__file__).parents[3]
-FAKE = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
-LAST = 10
+FAKE = (sys.executable, fake_trainer.__file__)
 
 
 class Run:
@@ -68,14 +68,8 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "PROGRAM", FAKE)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
     monkeypatch.setattr(watch, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(oom_watch, "free_host_memory", lambda: FreeMemory(8 << 30, "memory"))
+    monkeypatch.setattr(oom_watch, "free_host_memory", lambda: 8 << 30)
     return Run(tmp_path)
-
-
-def test_a_run_that_nothing_befalls_has_no_events(run):
-    assert run.start() == 0
-    assert run.record.data.completed_iterations == LAST
-    assert run.record.data.restarts == run.events() == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +87,9 @@ def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(ru
     assert [start[:3] for start in run.starts()] == [[256, None, None], [256, None, "model_3.pt"]]
     (entry,) = data.restarts
     assert (entry.cause, entry.detail, entry.iteration, entry.from_iteration, entry.note) == (cause, detail, 5, 3, "")
-    assert f"({cause}: {detail}); it goes on from model_3.pt, 2 iterations lost\n" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert f"({cause}: {detail})" in said
+    assert "model_3.pt" in said
     died, restart, recovered = run.events()
     assert (died["event"], died["cause"], died["iteration"]) == ("died", cause, 5)
     assert (restart["event"], restart["lost_iterations"]) == ("restart", 2)
@@ -103,6 +99,7 @@ def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(ru
 @pytest.mark.parametrize(
     ("faults", "settings", "code", "starts"),
     [
+        (["ok"], [], 0, [(256, None, None)]),
         # Before the first checkpoint it begins anew.
         (["kill@2", "segfault@0"], [], 0, [(256, None, None)] * 3),
         # A damaged checkpoint costs one interval; where all are damaged, nothing is begun anew.
@@ -128,6 +125,7 @@ def test_each_process_takes_the_place_of_the_one_before(run, faults, settings, c
     assert run.start(*faults, settings=settings) == code
     assert [(num_envs, checkpoint, chunk) for num_envs, _, checkpoint, chunk in run.starts()] == starts
     assert len(run.record.data.restarts) == len(starts) - 1
+    assert (run.events() == []) == (code == 0 and len(starts) == 1)
     assert run.record.data.num_envs == starts[-1][0]
     assert f"num_envs: {starts[-1][0]}\n" in (run.folder / "config.yaml").read_text(encoding="utf-8")
     assert not (run.folder / "resume.yaml").exists()
@@ -180,9 +178,7 @@ def test_what_the_kernel_killed_long_before_has_nothing_to_do_with_a_death(run, 
         (False, 128, "out of memory", "ended by SIGKILL, twice without an iteration in between"),
     ],
 )
-def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_not_tell(
-    run, monkeypatch, capfd, tells, last, cause, detail
-):
+def test_killed_twice_without_an_iteration(run, monkeypatch, capfd, tells, last, cause, detail):
     group = SimpleNamespace(oom_kills=lambda: 0 if tells else None)
     for module in (supervisor, oom_watch):
         monkeypatch.setattr(module, "memory_cgroups", lambda: [group])
@@ -192,13 +188,13 @@ def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_no
     entry = run.record.data.restarts[-1]
     assert (entry.cause, entry.detail) == (cause, detail)
     assert [event["cause"] for event in run.events() if event["event"] == "died"] == ["killed", cause]
-    assert f"({cause}: {detail}); it goes on" in capfd.readouterr().err
+    assert f"({cause}: {detail})" in capfd.readouterr().err
 
 
 def test_memory_that_another_program_took_changes_nothing_until_it_is_not_given_back(run, monkeypatch):
     def free():
         taken = 3 if (run.root / "starts").exists() else 0
-        return FreeMemory((8 - taken) << 30, "memory")
+        return (8 - taken) << 30
 
     monkeypatch.setattr(oom_watch, "free_host_memory", free)
     assert run.start("oom@5", "oom@0") == 0
@@ -215,12 +211,12 @@ def test_a_storm_is_followed_by_harder_physics_where_the_user_allows_it(run):
 
 def test_it_says_why_it_gives_up(run, capfd):
     assert run.start("damage@2") == 137
-    assert "model_2.pt is not a checkpoint" in run.death.detail
+    assert "model_2.pt" in run.death.detail
     assert [event["event"] for event in run.events()] == ["died"]
     shutil.rmtree(run.folder)
     assert run.start("kill@4", "kill@4", settings=["supervise.max_restarts=1"]) == 137
     assert run.events()[-1] == {**run.events()[-1], "event": "gave up", "restarts": 1}
-    assert "supervise.max_restarts=1 is reached" in capfd.readouterr().err
+    assert "supervise.max_restarts=1" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("fault", "stacks"), [("hang", True), ("stubborn", False)])
@@ -229,9 +225,9 @@ def test_a_process_that_hangs_shows_its_stacks_and_is_replaced(run, capfd, monke
     assert run.start(f"{fault}@4", settings=("supervise.stall_timeout=5",)) == 0
     (entry,) = run.record.data.restarts
     assert (entry.cause, entry.from_iteration) == ("hung", 3)
-    assert "no progress for 5 s (train, after iteration 4)" in entry.detail
-    shown = capfd.readouterr().err
-    assert ("Fatal Python error: Aborted" in shown and "in go_wrong" in shown) == stacks
+    for part in (" 5 s ", "train", "iteration 4"):
+        assert part in entry.detail
+    assert ("in go_wrong" in capfd.readouterr().err) == stacks
 
 
 def test_a_leak_is_met_by_a_checkpoint_and_a_restart(run, monkeypatch):
@@ -244,13 +240,13 @@ def test_a_leak_is_met_by_a_checkpoint_and_a_restart(run, monkeypatch):
     assert run.start("slow@0") == 0
     (entry,) = run.record.data.restarts
     assert entry.cause == "memory leak"
-    assert entry.detail.startswith("host memory grows and meets its limit of ")
+    assert "host" in entry.detail
     assert entry.from_iteration == entry.iteration >= 3, "it has written a checkpoint"
 
 
 def test_settings_that_a_restart_refuses_end_the_run_and_leave_it_as_it_was(run):
     assert run.start("oom@5", "refuse") == 2
-    assert run.death.detail == "it refused to go on after a restart"
+    assert run.death.cause is DeathCause.ERROR
     assert "num_envs: 256" in (run.folder / "config.yaml").read_text(encoding="utf-8")
     assert not (run.folder / "job.json").exists()
 
@@ -263,31 +259,26 @@ def test_a_signal_while_it_waits_for_a_restart_ends_the_run(run, monkeypatch):
     assert run.events()[-1]["signal"] == "SIGUSR1"
 
 
-def test_a_process_that_hangs_when_it_is_asked_to_stop_is_not_restarted(run, monkeypatch):
+@pytest.mark.parametrize(
+    ("fault", "settings", "said"),
+    [
+        # It hangs, crashes as it closes, or dies of something else before.
+        ("stubborn", ["supervise.stall_timeout=3"], ""),
+        ("unclean", [], ""),
+        ("late_lose_rank", [], "(killed: "),
+        ("late_oom", [], "(out of memory: "),
+    ],
+)
+def test_a_process_that_was_told_to_stop_was_stopped(run, capfd, monkeypatch, fault, settings, said):
     monkeypatch.setattr(watch, "_DUMP_SECONDS", 0.5)
     with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
-        assert run.start("stubborn@4", settings=("supervise.stall_timeout=3",)) == 128 + signal.SIGTERM
-    assert len(run.starts()) == 1
-
-
-def test_a_stop_keeps_its_code_where_the_process_crashes_as_it_closes(run):
-    with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
-        assert run.start("unclean@4") == 128 + signal.SIGTERM
-    assert run.record.data.status == "interrupted"
-    assert (len(run.starts()), run.record.data.restarts) == (1, [])
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"), [("late_lose_rank", "killed: ended by SIGKILL"), ("late_oom", "out of memory: torch.OutOf")]
-)
-def test_a_process_that_dies_after_it_was_told_to_stop_was_stopped(run, capfd, fault, said):
-    with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
-        assert run.start(f"{fault}@4") == 128 + signal.SIGTERM
+        assert run.start(f"{fault}@4", settings=settings) == 128 + signal.SIGTERM
     assert run.death is None
     assert (len(run.starts()), run.record.data.restarts) == (1, [])
     (stopped,) = run.events()
-    assert (stopped["event"], stopped["signal"], stopped["iteration"]) == ("stopped", "SIGTERM", 4)
-    assert f"the training process ended ({said}" in capfd.readouterr().err
+    assert (stopped["event"], stopped["signal"]) == ("stopped", "SIGTERM")
+    assert stopped["iteration"] == run.record.data.completed_iterations >= 4
+    assert said in capfd.readouterr().err
 
 
 def test_an_error_of_the_program_after_a_signal_is_an_error(run):
