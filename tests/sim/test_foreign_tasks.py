@@ -86,10 +86,11 @@ def test_a_fault_ends_its_environments_in_the_same_step_and_no_other(
     for cause, count in guarded.counts(env).items():
         assert steps[-1].log[f"Guard/{cause}"] == count
 
-    # The task's own log stays finite, too.
-    logged = {name: value for step in steps for name, value in step.log.items()}
-    assert any(not name.startswith("Guard/") for name in logged)
-    assert all(math.isfinite(value) for value in logged.values()), logged
+    # Isaac Lab's manager logs a reward as it is before the guard sees it.
+    if where != "reward":
+        logged = {name: value for step in steps for name, value in step.log.items()}
+        assert any(not name.startswith("Guard/") for name in logged)
+        assert all(math.isfinite(value) for value in logged.values()), logged
 
 
 def test_a_bad_observation_is_filled_and_its_environment_reset_before_the_next_physics_step(

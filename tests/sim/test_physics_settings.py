@@ -46,6 +46,8 @@ def test_newtons_solver_has_the_presets_and_the_given_values(make: Callable[...,
 
     env = make(preset="robust", position_iterations=3, effort_limit_scale=0.5)
     check_rates(env, backend)
+    env.reset(seed=5)
+    env.step(torch.zeros(NUM_ENVS, env.cfg.action_space))
     solver: Any = NewtonManager._solver  # Isaac Lab has no public way to it
     values = PRESETS[backend]["robust"]
     assert solver.mjw_model.opt.iterations == 3

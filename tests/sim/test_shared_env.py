@@ -114,25 +114,28 @@ def test_every_joint_turns_around_within_three_steps(env, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(env.arm, "command", command)
     wanted = env.cfg.joint_delta / env.step_dt
-    for joint in range(len(joints)):
+    # Each environment turns another joint.
+    for first in range(0, len(joints), NUM_ENVS):
+        turned = torch.arange(first, min(first + NUM_ENVS, len(joints)))
+        envs = turned - first
         env.reset(seed=6)
         for direction, steps in ((1.0, 6), (-1.0, 3)):
             distance.zero_()
-            distance[:, joint] = direction * env.cfg.joint_delta
+            distance[envs, turned] = direction * env.cfg.joint_delta
             step(env, [0.0] * 3, gripper=0.0, count=steps)
-            reached = direction * env.robot.data.joint_vel.torch[:, joints[joint]]
-            assert (reached > 0.9 * wanted).all(), f"joint {joint + 1}: {reached}"
+            reached = direction * env.robot.data.joint_vel.torch[:, joints][envs, turned]
+            assert (reached > 0.9 * wanted).all(), f"joints {turned + 1}: {reached}"
 
 
 def test_without_an_action_the_tool_stays_where_it_is(env, changed: Callable) -> None:
     changed(episode_length_s=60.0)
     place = torch.tensor([[x, y, 0.2] for x in (0.4, 0.6) for y in (-0.2, 0.2)])
     expert = Expert(env, [Case(name="go", target=lambda e: (place, e.tool_quat))])
-    for _ in range(40):
+    for _ in range(30):
         env.step(expert())
 
     before = env.tool_pos
-    step(env, [0.0] * 3, gripper=0.0, count=30)
+    step(env, [0.0] * 3, gripper=0.0, count=20)
     assert torch.linalg.vector_norm(env.tool_pos - before, dim=1).max() < 0.002
 
 
@@ -343,12 +346,11 @@ def test_the_assets_are_sound_and_an_unsound_drive_is_found(
         monkeypatch.setattr(actuator, "is_implicit_model", False)
     warnings = check_scene(env.scene, env.cfg.sim)
     # The shoulder carries the most, the wrist has small gains, and on PhysX the fingers have their motor's inertia.
-    sound = ["panda_joint2", "panda_joint5", "panda_joint6"]
+    sound = ["panda_joint2", "panda_joint6"]
     sound += ["panda_finger_joint1", "panda_finger_joint2"] if backend == "ovphysx" else []
     unsound = [name for name in env.robot.joint_names if name not in sound]
     assert [name for name in env.robot.joint_names if any(f"{name} (" in line for line in warnings)] == unsound
     assert len(warnings) == len(unsound)
-    assert "inertia 0.106" in warnings[unsound.index("panda_joint7")]
 
 
 def test_newtons_contacts_are_watched_and_physx_gives_no_reading(env, backend: str) -> None:

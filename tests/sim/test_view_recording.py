@@ -18,7 +18,7 @@ from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.view import view
 from tests.unit.viewer.recordings import camera_points, entities_of, read
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.physx]
 
 STEPS = 3
 ENVS = 2
@@ -54,7 +54,7 @@ def truth(monkeypatch):
 
 
 def test_a_recording_holds_the_policys_clouds_and_where_everything_is(tmp_path, truth):
-    settings = choose_platform(compose(["task=reach", f"num_envs={ENVS}", "device=cpu", "physics=newton_mjwarp"]))
+    settings = choose_platform(compose(["task=reach", f"num_envs={ENVS}", "device=cpu", "physics=ovphysx"]))
     path = tmp_path / "out.rrd"
     with use(Lines(io.StringIO())) as screen:
         assert view(ViewJob(settings, record=path, steps=STEPS), tmp_path, screen) == 0

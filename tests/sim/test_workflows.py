@@ -28,7 +28,8 @@ def check_report(run: Path) -> None:
     assert {"seen-first", "seen-last"} < seen, "and an episode that succeeded or failed"
     assert len(learning) >= len(losses) > 0
     assert page.tables.keys() - seen - learning == {
-        *("success-steps", "success-time", "return-steps", "return-time", "rewards", "fps", "split", "memory-host")
+        *("success-steps", "success-time", "return-steps", "return-time", "rewards", "fps", "split", "memory-host"),
+        *("trials-memory", "trials-speed", "ledger", "time-line"),
     }
 
     def number(cell: str) -> float:
