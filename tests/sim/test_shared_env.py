@@ -131,7 +131,7 @@ def test_without_an_action_the_tool_stays_where_it_is(env, changed: Callable) ->
     changed(episode_length_s=60.0)
     place = torch.tensor([[x, y, 0.2] for x in (0.4, 0.6) for y in (-0.2, 0.2)])
     expert = Expert(env, [Case(name="go", target=lambda e: (place, e.tool_quat))])
-    for _ in range(30):
+    for _ in range(40):
         env.step(expert())
 
     before = env.tool_pos
