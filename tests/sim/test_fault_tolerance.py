@@ -69,7 +69,7 @@ def rank_of(folder: Path, rank: str) -> psutil.Process:
     return process
 
 
-# One that trains asks for a GiB more when it is told to.
+# A process that trains asks for a GiB more when it is told to.
 GROWS = """\
 import pathlib, signal
 
