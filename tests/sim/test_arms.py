@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The arms of primitives in a real simulation against their public kinematics and data."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from scipy.spatial.transform import Rotation
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.envs.arm_checks import check_arm
 from isaaclab_pc.envs.arm_control import joint_ids
 from isaaclab_pc.envs.expert import Case, Expert, downward
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
+from isaaclab_pc.errors import ConfigError
 from tools.assets.author_franka import FRANKA
 from tools.assets.author_ur5e import UR5E
 from tools.assets.kinematics import forward_kinematics
@@ -23,7 +26,7 @@ from tools.assets.primitives import FINGER_ARMATURE, Arm
 
 pytestmark = pytest.mark.sim
 
-NUM_ENVS = 8
+TASK, NUM_ENVS = "IsaacPC-Lift-Cube-Franka-Direct", 8
 TOLERANCE = 1e-5
 
 
@@ -42,18 +45,9 @@ def robot(request: pytest.FixtureRequest) -> Robot:
 
 
 @pytest.fixture(scope="module")
-def env(make_env: Callable, robot: Robot) -> Iterator:
-    def adjust(cfg) -> None:
-        cfg.obs = "state"
-        cfg.action = "joint_delta"
-        cfg.reset_joint_noise = 0.0
-        cfg.episode_length_s = 60.0
-        use_robot(cfg, robot.cfg)
-
-    env = make_env("IsaacPC-Lift-Cube-Franka-Direct", NUM_ENVS, adjust)
-    yield env
-    # A process holds one environment at a time, and the other arm's comes next.
-    env.close()
+def env(make_env: Callable, robot: Robot) -> Any:
+    fields = {"obs": "state", "action": "joint_delta", "reset_joint_noise": 0.0, "episode_length_s": 60.0}
+    return make_env(TASK, NUM_ENVS, lambda cfg: use_robot(cfg, robot.cfg), **fields)
 
 
 def pose_robot(env, joint_pos: np.ndarray) -> None:
@@ -80,22 +74,33 @@ def assert_links_match(env, robot: Robot, joint_pos: np.ndarray) -> None:
         np.testing.assert_allclose(env.tool_pos[index].numpy(), tool, atol=TOLERANCE)
 
 
-def test_names_are_those_of_the_description(env, robot: Robot) -> None:
+def test_names_and_limits_are_those_of_the_description(env, robot: Robot) -> None:
     assert set(env.robot.body_names) == set(robot.arm.inertials)
     assert env.robot.joint_names == list(robot.cfg.init_state.joint_pos)
     assert env.robot.is_fixed_base
     assert env.single_action_space.shape == (len(robot.cfg.arm_joints) + 1,)
 
-
-def test_limits_are_the_manufacturers(env, robot: Robot) -> None:
-    limits = {joint.name: joint for joint in robot.arm.joints}
-    wanted = [limits[name] for name in env.robot.joint_names]
+    joints = {joint.name: joint for joint in robot.arm.joints}
+    wanted = [joints[name] for name in env.robot.joint_names]
     data = env.robot.data
-    for index in range(NUM_ENVS):
-        bounds = [(joint.lower, joint.upper) for joint in wanted]
-        np.testing.assert_allclose(data.joint_pos_limits.torch[index].numpy(), bounds, atol=TOLERANCE)
-        np.testing.assert_allclose(data.joint_vel_limits.torch[index], [j.velocity for j in wanted], rtol=TOLERANCE)
-        np.testing.assert_allclose(data.joint_effort_limits.torch[index], [j.effort for j in wanted], rtol=TOLERANCE)
+    limits = [
+        (data.joint_pos_limits, [(joint.lower, joint.upper) for joint in wanted]),
+        (data.joint_vel_limits, [joint.velocity for joint in wanted]),
+        (data.joint_effort_limits, [joint.effort for joint in wanted]),
+    ]
+    for simulated, one in limits:
+        np.testing.assert_allclose(simulated.torch.numpy(), [one] * NUM_ENVS, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_a_gripper_that_is_open_where_its_configuration_says_closed_is_refused(
+    env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = env.cfg.scene.robot
+    lower, upper = env.robot.data.joint_pos_limits.torch[0, joint_ids(env.robot, arm.finger_joints)].T.tolist()
+    monkeypatch.setattr(arm, "fingers_closed", upper)
+    monkeypatch.setattr(arm, "fingers_open", lower)
+    with pytest.raises(ConfigError, match="fingers_closed"):
+        check_arm(env.cfg, env.robot)
 
 
 def test_masses_and_inertias_reach_the_solver(env, robot: Robot) -> None:

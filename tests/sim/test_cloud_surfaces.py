@@ -53,18 +53,3 @@ def test_the_count_tells_distinct_pixels(env) -> None:
     points = env.reset(seed=4)[0]["points"]
     for cloud, count in zip(points, env.point_cloud.data.count.torch, strict=True):
         assert len(cloud.unique(dim=0)) == int(count)
-
-
-def test_objects_may_be_removed_by_class(env) -> None:
-    everything = env.reset(seed=4)[0]["points"].clone()
-    assert (distance_to_cube(env, everything) < TOLERANCE).any()
-    points = env.point_cloud
-    try:
-        points._labels._removed_classes = ("robot", "cube")
-        points._labels._names[0] = {}
-        without = env.reset(seed=4)[0]["points"]
-        # Table points next to the cube touch its lower edges, so look above the table only.
-        assert not (without[..., 2] > 0.001).any()
-    finally:
-        points._labels._removed_classes = ("robot",)
-        points._labels._names[0] = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every task with an expert is solvable and bears random actions, on either physics backend."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -34,25 +34,19 @@ LEAK = 64 << 20
 
 
 @pytest.fixture
-def make(make_env: Callable, backend: str) -> Iterator[Callable]:
-    """Build a task by its short name; closed at the test's end, since a process holds one environment at a time."""
-    envs: list[Any] = []
+def make(make_env: Callable, backend: str) -> Callable:
+    """Build a task by its short name."""
 
     def make(task: str, num_envs: int, robot: ArmCfg | None = None, randomization: str = "none") -> Any:
         def adjust(cfg: Any) -> None:
-            cfg.obs = "state"
-            cfg.randomization = randomization
             if backend == "newton_mjwarp" and randomization == "hard":
                 cfg.sim.physics.num_substeps = PRESETS[backend]["robust"]["substeps"]
             if robot is not None:
                 use_robot(cfg, robot)
 
-        envs.append(make_env(our_tasks()[task], num_envs, adjust))
-        return envs[-1]
+        return make_env(our_tasks()[task], num_envs, adjust, obs="state", randomization=randomization)
 
-    yield make
-    for env in envs:
-        env.close()
+    return make
 
 
 def solved_episodes(env: Any) -> int:

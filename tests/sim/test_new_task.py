@@ -15,7 +15,7 @@ import isaaclab_pc.tasks
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.commands.new_task import new_task
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
 TASK_ID = "IsaacPC-Hover-Franka-Direct"
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"

@@ -16,12 +16,8 @@ NUM_ENVS, LENGTH = 3, 3
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.history_length = LENGTH
-        cfg.compute_final_obs = True
-        cfg.scene.points.num_points = 32
-
-    return make_env("IsaacPC-Reach-Franka-Direct", NUM_ENVS, adjust)
+    fields = {"history_length": LENGTH, "compute_final_obs": True, "scene.points.num_points": 32}
+    return make_env("IsaacPC-Reach-Franka-Direct", NUM_ENVS, **fields)
 
 
 def frames_of(env, observation: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -90,3 +86,23 @@ def test_a_bad_frame_is_zeros_and_is_forgotten_with_its_episode(env, monkeypatch
     for value in frames_of(env, step(env)).values():
         assert torch.equal(value[1], value[1, -1:].expand_as(value[1]))
         assert value[1].any()
+
+
+def test_episodes_may_have_one_step(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env.cfg, "episode_length_s", env.step_dt)
+    assert env.max_episode_length == 1
+    env.reset(seed=3)
+    act = env.expert()
+    for episode in range(1, 4):
+        assert env.episode_index.tolist() == [episode] * NUM_ENVS
+        observation, reward, terminated, truncated, extras = env.step(act())
+        assert truncated.all()
+        assert not terminated.any()
+        assert reward.isfinite().all()
+        assert not env.episode_length_buf.any()
+        for group in (observation, extras["final_obs"]):
+            assert all(value.shape[0] == NUM_ENVS and value.isfinite().all() for value in group.values())
+        # The frames of an episode that has just begun are all its first.
+        for value in frames_of(env, observation).values():
+            assert torch.equal(value, value[:, -1:].expand_as(value))
+        assert float(extras["log"]["Metrics/success_rate"]) == 0.0

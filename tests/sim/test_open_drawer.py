@@ -20,10 +20,7 @@ BAR_RADIUS, BAR_LENGTH = 0.008, 0.14
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.scene.points.dtype = "float32"
-
-    return make_env("IsaacPC-Open-Drawer-Franka-Direct", NUM_ENVS, adjust)
+    return make_env("IsaacPC-Open-Drawer-Franka-Direct", NUM_ENVS, **{"scene.points.dtype": "float32"})
 
 
 def hold(env, seconds: float, effort: float = 0.0) -> None:

@@ -12,18 +12,15 @@ from isaaclab_pc.envs import manipulation
 
 pytestmark = pytest.mark.sim
 
-NUM_ENVS, RESETS, SICK = 16, 63, 2
+NUM_ENVS, RESETS = 16, 63
 TOLERANCE = 1e-4  # [m], for float32
 PAD = (0, 2)
 
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.scene.points.dtype = "float32"
-        cfg.scene.points.frame = "env"
-
-    return make_env("IsaacPC-Insert-Peg-Franka-Direct", NUM_ENVS, adjust)
+    fields = {"scene.points.dtype": "float32", "scene.points.frame": "env"}
+    return make_env("IsaacPC-Insert-Peg-Franka-Direct", NUM_ENVS, **fields)
 
 
 def rectangle(pos: torch.Tensor, quat: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
@@ -160,10 +157,10 @@ def test_a_peg_under_the_table_ends_the_episode(env) -> None:
     assert env._failure().tolist() == [True] + [False] * (NUM_ENVS - 1)
 
 
-def test_the_wrist_camera_moves_with_the_hand_of_its_own_environment(env) -> None:
+def test_the_wrist_camera_moves_with_the_hand_of_its_own_environment_as_the_expert_acts(env) -> None:
     env.reset(seed=5)
     expert = env.expert()
-    for _ in range(20):
+    for _ in range(15):
         env.step(expert())
 
     hand = env.robot.body_names.index("panda_hand")
@@ -172,31 +169,3 @@ def test_the_wrist_camera_moves_with_the_hand_of_its_own_environment(env) -> Non
     offset = torch.tensor(env.cfg.scene.wrist_camera.offset.pos).expand(NUM_ENVS, 3)
     camera = env.scene["wrist_camera"].data.pos_w.torch
     assert (camera - position - quat_apply(quat, offset)).norm(dim=1).max() < 1e-3
-
-
-def test_a_broken_image_of_the_wrist_camera_ends_its_environment(env, monkeypatch: pytest.MonkeyPatch) -> None:
-    env.reset(seed=5)
-    stay(env, 1)
-    wrist = env.scene["wrist_camera"]
-    real = type(wrist).data.fget
-
-    def corrupted(camera):
-        data = real(camera)
-        if camera is wrist:
-            data.output["depth"].torch[SICK, 3, 4] = math.nan
-        return data
-
-    before = int(env.guard.counts["depth"])
-    action = torch.zeros(NUM_ENVS, env.cfg.action_space)
-    with monkeypatch.context() as patch:
-        patch.setattr(type(wrist), "data", property(corrupted))
-        obs, reward, terminated, _, _ = env.step(action)
-    assert terminated.tolist() == [index == SICK for index in range(NUM_ENVS)]
-    assert reward[SICK] == 0.0
-    assert not any(value[SICK].any() for value in obs.values()), "fill values are zeros"
-    assert int(env.guard.counts["depth"]) == before + 1
-
-    obs, _, terminated, _, _ = env.step(action)
-    assert not terminated.any()
-    assert env.episode_length_buf[SICK] == 1, "it is reset before the next physics step"
-    assert obs["points"][SICK].any()

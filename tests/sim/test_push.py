@@ -16,10 +16,7 @@ NUM_ENVS, RESETS = 20, 50
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.obs = "state"
-
-    return make_env("IsaacPC-Push-Cube-Franka-Direct", NUM_ENVS, adjust)
+    return make_env("IsaacPC-Push-Cube-Franka-Direct", NUM_ENVS, obs="state")
 
 
 def test_a_thousand_starts_are_valid_and_differ(env) -> None:

@@ -5,25 +5,20 @@ A new task is picked up by its registration.
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import gymnasium as gym
 import pytest
 import torch
-from isaaclab.app import launch_simulation
 from isaaclab_tasks.utils import load_cfg_from_registry
 
-from benchmarks.host_syncs import cloud_as_on_cuda, count_launches, ways_of_cuda
+from benchmarks.host_syncs import cloud_as_on_cuda, count_launches, count_syncs, ways_of_cuda
 from isaaclab_pc.cli.task_names import our_tasks
-from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.learners import RUNNERS
-from isaaclab_pc.physics import apply_physics
-from isaaclab_pc.settings import PhysicsSettings
-from isaaclab_pc.settings.physics import Backend
 from tests.sim.checked_state import CheckedState
+from tests.sim.test_host_syncs import unknown_waits
 
 NUM_ENVS = 2
 
@@ -31,45 +26,15 @@ MOST_LAUNCHES = 120
 """What a step may launch on a GPU, in our code and in Isaac Lab's, without physics and renderer: 5 to 10 us of the host
 each. ``benchmarks/host_syncs.py`` shows them by file and line."""
 TASKS = list(our_tasks().values())
-AGENTS = [
-    pytest.param(task, key, id=f"{task}-{key.removesuffix('_cfg_entry_point')}")
-    for task in TASKS
-    for key in gym.spec(task).kwargs
-    if key.endswith("_cfg_entry_point") and not key.startswith("env")
-]
-
-
-@pytest.mark.parametrize(("task", "key"), AGENTS)
-def test_every_agents_configuration_loads(task: str, key: str) -> None:
-    cfg: Any = load_cfg_from_registry(task, key)
-    plain = cfg if isinstance(cfg, dict) else cfg.to_dict()
-    assert plain, f"{key} is empty"
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_has_an_agent_of_each_library_in_both_sizes(task: str) -> None:
-    agents = {key.removesuffix("_cfg_entry_point") for key in gym.spec(task).kwargs}
+def test_a_task_has_agents_of_each_library_in_both_sizes_and_each_configuration_loads(task: str) -> None:
+    agents = {key.removesuffix("_cfg_entry_point") for key in gym.spec(task).kwargs if key.endswith("_cfg_entry_point")}
     assert {f"{runner}{size}" for runner in RUNNERS for size in ("", "_large")} <= agents
-
-
-@pytest.fixture
-def opened(backend: Backend) -> Any:
-    """Open a task for one test: every one needs a scene of its own."""
-    with ExitStack() as stack:
-
-        def open_task(task: str, change: Callable[[PointCloudEnvCfg], None]) -> Any:
-            cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
-            cfg.sim.device = "cpu"
-            cfg.scene.num_envs = NUM_ENVS
-            cfg.seed = 11
-            apply_physics(cfg, PhysicsSettings(backend=backend))
-            change(cfg)
-            stack.enter_context(launch_simulation(cfg, {"device": "cpu", "headless": True}))
-            env = gym.make(task, cfg=cfg)
-            stack.callback(env.close)
-            return env.unwrapped
-
-        yield open_task
+    for agent in agents - {"env"}:
+        cfg: Any = load_cfg_from_registry(task, f"{agent}_cfg_entry_point")
+        assert cfg if isinstance(cfg, dict) else cfg.to_dict(), agent
 
 
 def check_observation(env: Any, observation: dict[str, torch.Tensor]) -> None:
@@ -99,10 +64,10 @@ def check_description(obs: str, env: Any) -> None:
 
 @pytest.mark.sim
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task: str, opened: Callable) -> None:
+def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task: str, make_env: Callable) -> None:
     # One scene with camera and cloud serves all kinds: the state needs neither, the depth image needs the camera.
-    env = opened(task, lambda cfg: setattr(cfg, "obs", "points"))
-    for obs in ("points", "depth", "state"):
+    env = make_env(task, NUM_ENVS, obs="points", **{"scene.points.source": "image"})
+    for obs in ("state", "depth", "points"):
         env.cfg.obs = obs
         env._configure_gym_env_spaces()
         env.standing_state = CheckedState()
@@ -122,8 +87,10 @@ def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task
 
         assert env.standing_state.kept_reads > 0
         env.standing_state = StandingState()
-        if obs == "points":
-            cloud_as_on_cuda(env.point_cloud)
-        with ways_of_cuda():
-            launches = count_launches(env).counts
-        assert 30 < launches.total() <= MOST_LAUNCHES, launches
+
+    # A policy that sees clouds launches the most.
+    cloud_as_on_cuda(env.point_cloud)
+    with ways_of_cuda():
+        launches = count_launches(env).counts
+        assert unknown_waits(count_syncs(env, 1).counts) == []
+    assert 30 < launches.total() <= MOST_LAUNCHES, launches

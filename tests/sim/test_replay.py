@@ -25,10 +25,7 @@ CUBE_RADIUS = 0.035
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.drawn = True
-
-    return make_env("IsaacPC-Lift-Cube-Franka-Direct", 1, adjust)
+    return make_env("IsaacPC-Lift-Cube-Franka-Direct", 1, drawn=True)
 
 
 @pytest.fixture(scope="module")

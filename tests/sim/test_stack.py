@@ -19,10 +19,7 @@ REST_STEPS = 15
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.obs = "state"
-
-    return make_env("IsaacPC-Stack-Cube-Franka-Direct", NUM_ENVS, adjust)
+    return make_env("IsaacPC-Stack-Cube-Franka-Direct", NUM_ENVS, obs="state")
 
 
 def test_a_thousand_starts_are_valid_and_differ(env) -> None:

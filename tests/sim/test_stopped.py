@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training on real physics that is stopped where it is least convenient: nothing is damaged, and it goes on later."""
+"""Training on real physics that is stopped, or finds its disk full, where it is least convenient, and goes on later."""
 
-import os
+import contextlib
+import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.learners.common.checkpoint_file import check_intact
-from tests.sim.training import Training, processes_of
+from tests.sim.training import Training, begin_every_process_with, processes_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]
 
-# Python runs this at the start of every process: one that trains gets a signal in the middle of its second checkpoint.
+# A process that trains gets a signal in the middle of its second checkpoint.
 SIGNAL_IN_CHECKPOINT = """\
 import os, pathlib, sys
 
@@ -62,10 +65,8 @@ def test_stopped_while_it_builds_it_leaves_no_process_and_no_checkpoint(tmp_path
 def test_stopped_in_the_middle_of_a_checkpoint_it_writes_it_and_goes_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_script: str
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(SIGNAL_IN_CHECKPOINT, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setenv("SENT_SIGNAL", str(int(signal.SIGTERM)))
-    monkeypatch.setenv("TO_SCRIPT", to_script)
+    sent = {"SENT_SIGNAL": str(int(signal.SIGTERM)), "TO_SCRIPT": to_script}
+    begin_every_process_with(SIGNAL_IN_CHECKPOINT, tmp_path, monkeypatch, **sent)
     with Training(tmp_path, "max_iterations=100000") as training:
         assert training.script.wait(timeout=120) == 75, training.output
         assert (tmp_path / "sent").exists()
@@ -79,10 +80,8 @@ def test_stopped_in_the_middle_of_a_checkpoint_it_writes_it_and_goes_on_later(
 def test_killed_in_the_middle_of_a_checkpoint_it_goes_on_from_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(SIGNAL_IN_CHECKPOINT, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setenv("SENT_SIGNAL", str(int(signal.SIGKILL)))
-    monkeypatch.setenv("TO_SCRIPT", "no")
+    sent = {"SENT_SIGNAL": str(int(signal.SIGKILL)), "TO_SCRIPT": "no"}
+    begin_every_process_with(SIGNAL_IN_CHECKPOINT, tmp_path, monkeypatch, **sent)
     with Training(tmp_path, "max_iterations=30") as training:
         assert training.script.wait(timeout=240) == 0, training.output
         (restart,) = training.record["restarts"]
@@ -95,11 +94,8 @@ def test_killed_in_the_middle_of_a_checkpoint_it_goes_on_from_the_one_before(
 def test_stopped_in_its_last_evaluation_it_goes_on_with_it(tmp_path: Path, runner: str) -> None:
     with Training(tmp_path, "max_iterations=2", "eval.episodes=320", runner=runner) as training:
         training.wait_until("evaluate")
-        training.script.send_signal(signal.SIGTERM)
-        assert training.script.wait(timeout=60) == 75, training.output
-        record = training.record
-        assert (record["status"], record["completed_iterations"]) == ("interrupted", 2)
-        assert record["evaluation"] is None
+        record = training.stop()
+        assert (record["completed_iterations"], record["evaluation"]) == (2, None)
 
     goes_on_to_its_end(tmp_path, 2)
 
@@ -128,3 +124,55 @@ def test_the_same_signal_twice_ends_a_process_that_cannot_at_once(tmp_path: Path
         assert record["status"] == "interrupted"
         is_whole(training.run, record["checkpoints"]["latest"]["path"])
     goes_on_to_its_end(tmp_path, record["completed_iterations"] + 3)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MiB, where the runs of a folder are kept."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    try:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(logs)]
+        subprocess.run(mount, check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        pytest.skip(f"needs to mount a small disk: {error}")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"needs to mount a small disk: {error.stderr.strip()}")
+    yield logs
+    # A process that a failed test left behind may still write.
+    subprocess.run(["umount", "--lazy", str(logs)], check=True)
+
+
+def fill(disk: Path, room: int) -> Path:
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while shutil.disk_usage(disk).free > room:
+            file.write(bytes(4096))
+    return ballast
+
+
+# The second holds a record and lines of the log, but no checkpoint.
+@pytest.mark.parametrize("room", [0, 200_000])
+def test_a_run_whose_disk_fills_ends_with_its_last_checkpoint_and_goes_on_later(
+    tmp_path: Path, disk: Path, room: int
+) -> None:
+    with Training(tmp_path, "max_iterations=100000") as training:
+        training.wait_for_checkpoint()
+        ballast = fill(disk, room)
+        assert training.script.wait(timeout=120) == 5, training.output
+
+        assert "Traceback" not in training.output
+        latest = training.record["checkpoints"]["latest"]
+        folder = training.run.relative_to(tmp_path)
+        assert f"resume={folder} " in training.output
+        is_whole(training.run, latest["path"])
+        assert processes_of(training.run) == []
+
+    if room == 0:
+        with Training.resumed(tmp_path) as training:
+            assert training.script.wait(timeout=60) == 2, training.output
+            assert "No space" in training.output
+            assert not (training.run / "job.json").exists()
+
+    ballast.unlink()
+    goes_on_to_its_end(tmp_path, latest["iteration"] + 3)

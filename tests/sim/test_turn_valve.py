@@ -23,10 +23,7 @@ KNOB_TOP = 0.1945  # [m]
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    def adjust(cfg) -> None:
-        cfg.scene.points.dtype = "float32"
-
-    return make_env("IsaacPC-Turn-Valve-Franka-Direct", NUM_ENVS, adjust)
+    return make_env("IsaacPC-Turn-Valve-Franka-Direct", NUM_ENVS, **{"scene.points.dtype": "float32"})
 
 
 def hold(env, seconds: float, effort: float = 0.0) -> None:

@@ -81,7 +81,6 @@ def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_pat
     }
     assert iterations == {(12, 2)}
 
-    assert "not built again" in messages[0]
-    assert "points.num_points=0: expected" in messages[0]
-    assert f"note: port {port} is taken" in text
-    assert text.count("expert acts; watch at http://localhost:") == 2
+    assert "points.num_points=0" in messages[0]
+    assert f"port {port}" in text
+    assert text.count("http://localhost:") == len(built) == 2

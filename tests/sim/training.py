@@ -2,6 +2,8 @@
 """A training script as a user starts it, for tests that disturb it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 ROOT = Path(__file__).parents[2]
 TRAIN = ROOT / "scripts" / "train.py"
@@ -20,21 +23,35 @@ SMALL = [
 RECORDS = "logs/*/*/*/run.json"
 
 
-def run_program(folder: Path, program: str, *arguments: str) -> str:
+def begin_every_process_with(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **environ: str) -> None:
+    """Let each Python process, those of the scripts included, run a program first."""
+    (folder / "sitecustomize.py").write_text(program, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{folder}:{os.environ.get('PYTHONPATH', '')}")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+
+def run_program(folder: Path, program: str | Path, *arguments: str, **environ: str) -> str:
     """Run a program of the repository to its end, in a folder, and return what it printed."""
     command = [sys.executable, str(ROOT / program), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
+    env = {**os.environ, **environ}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 class Training:
-    """A training script in a folder of its own, and the process that trains below it."""
+    """A training script in a folder of its own, and the process that trains below it.
 
-    def __init__(self, folder: Path, *settings: str, runner: str = "rsl_rl", samples_per_update: int = 128) -> None:
+    Of several values for one setting the last one counts.
+    """
+
+    def __init__(
+        self, folder: Path, *settings: str, runner: str = "rsl_rl", samples_per_update: int = 128, log: str = "output"
+    ) -> None:
         section = "agent.params.config" if runner == "rl_games" else "agent"
         agent = [f"runner={runner}", f"{section}.samples_per_update={samples_per_update}"]
-        self._start(folder, [*SMALL, *agent, *settings])
+        self._start(folder, [*SMALL, *agent, *settings], log)
 
     @classmethod
     def resumed(cls, folder: Path, *settings: str) -> "Training":
@@ -44,10 +61,11 @@ class Training:
         training._start(folder, [f"resume={record.parent.relative_to(folder)}", *settings])
         return training
 
-    def _start(self, folder: Path, settings: list[str]) -> None:
+    def _start(self, folder: Path, settings: list[str], log: str = "output") -> None:
         self._folder = folder
-        self._output = (folder / "output").open("w", encoding="utf-8")
-        command = [sys.executable, str(TRAIN), *settings]
+        self._output = (folder / log).open("w", encoding="utf-8")
+        given = {setting.partition("=")[0]: setting for setting in settings}
+        command = [sys.executable, str(TRAIN), *given.values()]
         self.script = subprocess.Popen(command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> "Training":
@@ -57,6 +75,17 @@ class Training:
         self.script.kill()
         self.script.wait()
         self._output.close()
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> Any:
+        """Stop the script with a signal; return the record of the run, which ended with a checkpoint and in order."""
+        self.script.send_signal(number)
+        assert self.script.wait(timeout=120) == 75, self.output
+        record = self.record
+        latest = record["checkpoints"]["latest"]
+        assert (record["status"], latest["iteration"]) == ("interrupted", record["completed_iterations"])
+        assert (self.run / latest["path"]).is_file()
+        assert processes_of(self.run) == []
+        return record
 
     @property
     def run(self) -> Path:
@@ -69,7 +98,7 @@ class Training:
 
     @property
     def output(self) -> str:
-        return (self._folder / "output").read_text(encoding="utf-8")
+        return Path(self._output.name).read_text(encoding="utf-8")
 
     def beat(self) -> dict[str, Any]:
         """What the process that trains did last; empty where it did nothing yet."""
@@ -93,7 +122,7 @@ class Training:
 
     def wait_for_checkpoint(self) -> psutil.Process:
         """Wait until the run has a checkpoint, and return the process that trains."""
-        return self._wait(lambda beat: bool(beat) and self.record["checkpoints"]["latest"] is not None, 120.0)
+        return self._wait(lambda beat: bool(beat) and self.record["checkpoints"]["latest"] is not None, 300.0)
 
     def _wait(self, has_come: Callable[[dict[str, Any]], bool], seconds: float) -> psutil.Process:
         deadline = time.monotonic() + seconds
