@@ -7,6 +7,7 @@ from typing import Any
 import isaaclab.sim as sim_utils
 import pytest
 import torch
+import warp as wp
 from isaaclab.app import launch_simulation
 from isaaclab.assets import ArticulationCfg, AssetBaseCfg, RigidObjectCfg
 from isaaclab.envs import DirectRLEnv, DirectRLEnvCfg
@@ -387,3 +388,19 @@ def test_each_valid_pixel_has_the_same_chance_of_a_ray(moved: PlainEnv) -> None:
         assert normal.abs().max() < 5.0
         # The sum of squares is chi-squared, with a standard deviation of sqrt(2 n).
         assert abs(float(normal.square().mean()) - 1.0) < 5.0 * (2.0 / len(valid)) ** 0.5
+
+
+def test_a_camera_without_a_place_gives_no_points(moved: PlainEnv) -> None:
+    sensor, camera = moved.scene["in_optical_frame"], moved.scene["front"]
+    poses = wp.to_torch(camera._render_data.camera_transforms)
+    kept = poses.clone()
+    try:
+        poses[0, 1, 0] = torch.nan
+        sensor.reset()
+        counts = sensor.data.count.torch
+        assert counts[1] == 0
+        assert not sensor.data.points.torch[1].any()
+        assert (counts[[0, 2]] > 300).all()
+    finally:
+        poses.copy_(kept)
+        sensor.reset()

@@ -115,6 +115,9 @@ def image_rectangle(lower: wp.vec3f, upper: wp.vec3f, camera: RayCamera, env: wp
         y = wp.where((corner & 2) > 0, upper[1], lower[1])
         z = wp.where((corner & 4) > 0, upper[2], lower[2])
         p = wp.transform_point(to_camera, wp.vec3f(x, y, z))
+        if wp.isnan(p[0] + p[1] + p[2]):
+            # The camera is at no place; a number made of NaN could be any.
+            return wp.vec4i(0, 0, 0, 0)
         if p[2] > -1.0e-3:
             return everything
         u = k[0, 2] - k[0, 0] * p[0] / p[2]
