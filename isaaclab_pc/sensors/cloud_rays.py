@@ -42,6 +42,9 @@ class CloudRays:
     :data:`RAYS_PER_POINT` rays a point do not find K of them, some may be left out: ``count`` says how many were found.
     """
 
+    class_names: dict[Any, Any]
+    """Isaac Lab's ``idToLabels``: the class of each semantic id; empty where nothing needs them."""
+
     def __init__(self, cfg: PointCloudCfg, cameras: Sequence[Camera], num_envs: int, device: str) -> None:
         """Read the scene's shapes and allocate the buffers.
 
@@ -55,7 +58,6 @@ class CloudRays:
             ConfigError: The scene holds particles, or its images have too many pixels.
             RuntimeError: Newton's ray tracer is not the one that this was written for.
         """
-        self.image_sizes = [camera.image_shape for camera in cameras]
         self.device = torch.empty(0, device=device).device
         self._cameras = cameras
         self._renderer: Any = cameras[0]._renderer
@@ -71,17 +73,14 @@ class CloudRays:
         self._realism = cfg.realism
         self._most_rays = RAYS_PER_POINT * cfg.num_points
 
-        self.class_names: dict[Any, Any] = {}
-        """Isaac Lab's ``idToLabels``: the class of each semantic id; empty where nothing needs them."""
-        shape_ids = np.zeros(0, dtype=np.uint32)
-        if cfg.needs_classes():
-            shape_ids = self._read_classes()
-        removed = [names.get("class") in cfg.remove for _, names in sorted(self._classes())]
-        self._removed = wp.array(np.array(removed, dtype=bool), dtype=wp.bool, device=device)
+        shape_ids, self.class_names = self._read_classes() if cfg.needs_classes() else (np.zeros(0, np.uint32), {})
+        classes = {int(key): names["class"] for key, names in self.class_names.items() if isinstance(names, dict)}
+        removed = np.array([classes[index] in cfg.remove for index in sorted(classes)], dtype=bool)
+        self._removed = wp.array(removed, dtype=wp.bool, device=device)
         self._shape_ids = wp.array(shape_ids, dtype=wp.uint32, device=device)
 
-        self._leaf_starts, self._leaves, most_leaves = self._list_leaves(shape_ids, np.array(removed, dtype=bool))
-        pixels = sum(height * width for height, width in self.image_sizes)
+        self._leaf_starts, self._leaves, most_leaves = self._list_leaves(shape_ids, removed)
+        pixels = sum(height * width for height, width in (camera.image_shape for camera in cameras))
         if pixels * most_leaves >= 2**31:
             raise ConfigError(f"points.source=rays: {pixels} pixels and {most_leaves} shapes are too many. Use image.")
 
@@ -186,35 +185,27 @@ class CloudRays:
         self._no_quat = torch.zeros(0, 4, device=device)
         self._is_compiled = False
 
-    def _classes(self) -> list[tuple[int, dict[str, str]]]:
-        return [(int(key), names) for key, names in self.class_names.items() if isinstance(names, dict)]
-
-    def _read_classes(self) -> np.ndarray:
-        """Return the semantic id of each shape, as Isaac Lab's renderer numbers them, and keep the ids' classes."""
+    def _read_classes(self) -> tuple[np.ndarray, dict[Any, Any]]:
+        """Return the semantic id of each shape, as Isaac Lab's renderer numbers them, and the classes of the ids."""
         renderer = self._renderer
         simulation: Any = SimulationContext.instance()
         plan = simulation.get_clone_plan()
         mapper = NewtonSegmentationMapper(self._sensor.model, renderer._stage, renderer.cfg, plan)
         mapper.build_mapping("semantic_segmentation", False)
         mapping = mapper.get_mapping("semantic_segmentation", False)
-        self.class_names = mapping.info["idToLabels"]
-        return mapping.shape_to_id.numpy()
+        return mapping.shape_to_id.numpy(), mapping.info["idToLabels"]
 
     def _list_leaves(self, shape_ids: np.ndarray, removed: np.ndarray) -> tuple[wp.array, wp.array, int]:
         """List the leaves that can give points, environment by environment; the last number is the most of any."""
         model = self._sensor.model
         shapes = model.bvh_shape_enabled.numpy()[: model.bvh_shape_count_enabled].astype(np.int64)
         worlds = model.shape_world.numpy()[shapes]
-        is_wanted = np.ones(len(shapes), dtype=bool)
-        if len(shape_ids) > 0:
-            is_wanted = ~removed[shape_ids[shapes]]
+        wanted = ~removed[shape_ids[shapes]] if len(shape_ids) > 0 else np.ones(len(shapes), dtype=bool)
 
-        leaves = np.arange(len(shapes))
-        shared = leaves[is_wanted & (worlds < 0)]
-        by_world = leaves[is_wanted & (worlds >= 0)]
-        by_world = by_world[np.argsort(worlds[by_world], kind="stable")]
-        ends = np.searchsorted(worlds[by_world], np.arange(self._num_envs + 1))
-        of_envs = [np.concatenate([by_world[a:b], shared]) for a, b in itertools.pairwise(ends)]
+        leaves = np.flatnonzero(wanted)[np.argsort(worlds[wanted], kind="stable")]
+        # Those that all worlds share are of world -1, the first.
+        ends = np.searchsorted(worlds[leaves], np.arange(self._num_envs + 1))
+        of_envs = [np.concatenate([leaves[a:b], leaves[: ends[0]]]) for a, b in itertools.pairwise(ends)]
 
         lengths = [len(of_env) for of_env in of_envs]
         device = str(self.device)

@@ -366,19 +366,16 @@ def make_cast_clouds(cast: Any, with_normal: bool, in_blocks: bool) -> wp.Kernel
         k = found + lane
         while k < num_points:
             # Too few were valid: they are repeated.
-            points[env, k] = wp.vec3f()
-            pixels[env, k] = 0
-            if found > 0:
-                points[env, k] = points[env, k % found]
-                pixels[env, k] = pixels[env, k % found]
+            again = k % wp.max(found, 1)
+            if found == 0:
+                points[env, again] = wp.vec3f()
+                pixels[env, again] = 0
+            points[env, k] = points[env, again]
+            pixels[env, k] = pixels[env, again]
             if labels.shape[0] > 0:
-                labels[env, k] = 0
-                if found > 0:
-                    labels[env, k] = labels[env, k % found]
+                labels[env, k] = labels[env, again]
             if normals.shape[0] > 0:
-                normals[env, k] = wp.vec3f()
-                if found > 0:
-                    normals[env, k] = normals[env, k % found]
+                normals[env, k] = normals[env, again]
             k += lanes
 
     return cast_clouds
