@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the lift task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, is_closing_on, is_firm, unturned
+from isaaclab_pc.tasks.lift.lift_env import LiftEnv
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.lift.lift_env import LiftEnv
 
 _CLEARANCE = 0.1
 """Height above the cube's centre from which the gripper comes down [m]."""

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the drawer task."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
 from isaaclab_pc.assets.articulated import DRAWER_TRAVEL, HANDLE_GAP
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, unturned
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
+from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
 
 _CLEARANCE = 0.06
 """Height above the handle at which the gripper lines up [m]."""

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the peg insertion task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from isaaclab.utils.math import (
     euler_xyz_from_quat,
@@ -29,9 +25,7 @@ from isaaclab_pc.envs.expert import (
     yaw_within_reach,
 )
 from isaaclab_pc.envs.manipulation import joint_speed, upright
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
+from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
 
 _CLEARANCE = 0.1
 """Height above the place of the grasp from which the gripper comes down [m]."""

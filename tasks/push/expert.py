@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the push task."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, stay
 from isaaclab_pc.envs.manipulation import upright
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.push.push_env import PushEnv
+from isaaclab_pc.tasks.push.push_env import PushEnv
 
 _CLEARANCE = 0.1
 """Height above the cube's centre at which the gripper passes over the cube [m]."""

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the reach task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from isaaclab_pc.envs.expert import Case, Pose
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.reach.reach_env import ReachEnv
+from isaaclab_pc.tasks.reach.reach_env import ReachEnv
 
 
 def _target(env: ReachEnv) -> Pose:

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the stack task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from isaaclab_pc.envs.expert import (
@@ -19,9 +15,7 @@ from isaaclab_pc.envs.expert import (
     stay,
     unturned,
 )
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.stack.stack_env import StackEnv
+from isaaclab_pc.tasks.stack.stack_env import StackEnv
 
 _CLEARANCE = 0.12
 """Height above cube A's centre from which the gripper comes down [m]."""

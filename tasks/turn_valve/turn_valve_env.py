@@ -9,12 +9,11 @@ from isaaclab.utils.math import wrap_to_pi
 
 from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
-from isaaclab_pc.tasks.turn_valve.expert import CASES
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.poses import from_frame, into_frame
@@ -43,6 +42,7 @@ class TurnValveEnv(PointCloudEnv):
     """
 
     cfg: TurnValveEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.turn_valve.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -90,10 +90,6 @@ class TurnValveEnv(PointCloudEnv):
         """Return the angle (N,) nearest to now [rad] at which the knob points at positions (N, 3) [m]."""
         offset = into_frame(self._center, self.valve.data.root_quat_w.torch, position)
         return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     def _speed(self) -> torch.Tensor:
         return self.valve.data.joint_vel.torch[:, 0]
