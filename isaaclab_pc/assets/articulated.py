@@ -107,11 +107,8 @@ def cabinet_cfg(
 ) -> ArticulationCfg:
     """Return a cabinet with one drawer; semantic classes ``cabinet``, ``drawer`` and ``handle``.
 
-    Args:
-        prim_path: Where it is spawned.
-        pos: Centre of its foot in the environment's frame [m]; the drawer opens towards -x.
-        joint_friction: Force that keeps the drawer from moving, and acts against its motion [N].
-        damping: Force against the drawer's motion per speed [N*s/m].
+    ``pos`` is the centre of its foot in the environment's frame [m]; the drawer opens towards -x. ``joint_friction``
+    keeps the drawer from moving and acts against its motion [N], as ``damping`` does in proportion to speed [N*s/m].
     """
     return _articulated_cfg(prim_path, CABINET_USD, DRAWER_JOINT, DRAWER_SPEED, pos, joint_friction, damping)
 
@@ -125,10 +122,6 @@ def valve_cfg(
 ) -> ArticulationCfg:
     """Return a valve with a vertical axis and an upright knob; classes ``stand``, ``valve`` and ``handle``.
 
-    Args:
-        prim_path: Where it is spawned.
-        pos: Centre of its foot in the environment's frame [m].
-        joint_friction: Torque that keeps the valve from turning, and acts against its motion [N*m].
-        damping: Torque against the valve's motion per speed [N*m*s/rad].
+    The arguments are those of :func:`cabinet_cfg`, with torques [N*m, N*m*s/rad] in the place of forces.
     """
     return _articulated_cfg(prim_path, VALVE_USD, VALVE_JOINT, VALVE_SPEED, pos, joint_friction, damping)

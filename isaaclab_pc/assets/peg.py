@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from isaaclab_pc.assets.objects import Vector
-from isaaclab_pc.assets.physics_properties import (
-    free_body_properties,
-    patch_contacts,
-    patch_friction,
-)
+from isaaclab_pc.assets.physics_properties import free_body_properties, patch_contacts, patch_friction
 
 _SLOPE_THICKNESS = 0.015
 """Thickness of the boxes that make the hole's mouth [m]; all but their inner faces is inside the walls."""
@@ -152,11 +148,7 @@ def peg_cfg(
 ) -> RigidObjectCfg:
     """Return a peg of one of several sizes in each environment; its frame is in its middle, and x points to the head.
 
-    Args:
-        variants: The sizes.
-        prim_path: Where it is spawned.
-        density: Mass per volume [kg/m^3].
-        mu: Static and dynamic friction [1].
+    ``density`` is in [kg/m^3]; ``mu`` is the static and dynamic friction [1].
     """
     pegs: list[sim_utils.SpawnerCfg] = [
         sim_utils.CuboidCfg(
@@ -182,12 +174,8 @@ def box_with_hole_cfg(
 ) -> RigidObjectCfg:
     """Return a kinematic box with a hole along x, of one of several sizes in each environment.
 
-    Move it by writing its pose only; PhysX complains about velocities written to a kinematic body.
-
-    Args:
-        variants: The sizes.
-        prim_path: Where it is spawned.
-        mu: Static and dynamic friction [1].
+    Move it by writing its pose only; PhysX complains about velocities written to a kinematic body. ``mu`` is its static
+    and dynamic friction [1].
     """
     boxes: list[sim_utils.SpawnerCfg] = [
         BoxWithHoleCfg(size=size, friction=mu, semantic_tags=[("class", "box")]) for size in variants

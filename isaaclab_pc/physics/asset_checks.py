@@ -54,13 +54,8 @@ def check_drives(
 ) -> list[str]:
     """Return a warning for each drive beyond :func:`largest_stable_dt`, with a stable step and armature.
 
-    Args:
-        names: Joints, J.
-        stiffness: Shape (J,) [N*m/rad or N/m].
-        damping: Shape (J,) [N*m*s/rad or N*s/m].
-        inertia: What each joint feels, armature included, shape (J,) [kg*m^2 or kg].
-        dt: Step at which the drive's force is computed [s].
-        implicit_damping: As for :func:`largest_stable_dt`.
+    ``names`` are those of the joints, J, whose drives compute their force at steps of ``dt`` [s]; the rest is as there,
+    each of shape (J,).
     """
     k, d, m = (np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia))
     limits = largest_stable_dt(k, d, m, implicit_damping=implicit_damping)
@@ -101,16 +96,10 @@ def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
 def check_limits(
     names: Sequence[str], position: ArrayLike, velocity: ArrayLike, effort: ArrayLike, *, asset: str = "the robot"
 ) -> list[str]:
-    """Return a warning for each kind of limit that joints lack.
+    """Return a warning for each kind of limit that joints ``names``, J, of an ``asset`` lack.
 
-    NaN, inf, 0 and magnitudes from 1e6 are none; a joint lacks a position limit only if neither side has one.
-
-    Args:
-        names: Joints, J.
-        position: Lower and upper limits, shape (J, 2) [rad or m].
-        velocity: Shape (J,) [rad/s or m/s].
-        effort: Shape (J,) [N*m or N].
-        asset: Owner of the joints, for the message.
+    They have lower and upper positions, (J, 2) [rad or m], velocities (J,) [rad/s or m/s] and efforts (J,) [N*m or N].
+    NaN, inf, 0 and magnitudes from 1e6 are no limits; a joint lacks one of position only if neither side has it.
     """
     lower, upper = np.asarray(position, dtype=np.float64).reshape(-1, 2).T
     missing = {

@@ -49,31 +49,29 @@ class LogObserver(AlgoObserver):
 
 
 class ShuffledDataset(PPODataset):
-    """Random minibatches; those of RL-Games are blocks of environments, the same in every update."""
+    """Random minibatches, of whole sequences where there is a memory.
+
+    Those of RL-Games are blocks of environments, the same in every update.
+    """
 
     def update_values_dict(self, values_dict: dict[str, Any] | None) -> None:
         """Take the samples of an update, and draw their order."""
         super().update_values_dict(values_dict)
         if values_dict is not None:
-            count = self.batch_size // self.seq_length if self.is_rnn else self.batch_size
-            self._order = torch.randperm(count, device=self.device)
+            self._steps = torch.arange(self.seq_length if self.is_rnn else 1, device=self.device)
+            self._order = torch.randperm(self.batch_size // len(self._steps), device=self.device)
 
-    def _get_item(self, idx: int) -> dict[str, Any]:
+    def __getitem__(self, idx: int) -> dict[str, Any]:
         """Return a minibatch; shuffled copies of all samples would take as much memory as a rollout."""
-        self.last_range = (idx * self.minibatch_size, (idx + 1) * self.minibatch_size)
-        rows = self._order[slice(*self.last_range)]
-        return {name: _rows_of(value, rows) for name, value in self.values_dict.items() if value is not None}
-
-    def _get_item_rnn(self, idx: int) -> dict[str, Any]:
-        """Return a minibatch of whole sequences, and the memory at the start of each."""
-        self.last_range = (idx * self.num_games_batch, (idx + 1) * self.num_games_batch)
-        sequences = self._order[slice(*self.last_range)]
-        steps = torch.arange(self.seq_length, device=self.device)
-        rows = (sequences[:, None] * self.seq_length + steps).flatten()
+        count = self.minibatch_size // len(self._steps)
+        chosen = self._order[idx * count : (idx + 1) * count]
+        rows = (chosen[:, None] * len(self._steps) + self._steps).flatten()
 
         values = {name: value for name, value in self.values_dict.items() if name != "rnn_states"}
         batch = {name: None if value is None else _rows_of(value, rows) for name, value in values.items()}
-        return {**batch, "rnn_states": [state[:, sequences] for state in self.values_dict["rnn_states"]]}
+        if self.is_rnn:
+            batch["rnn_states"] = [state[:, chosen] for state in self.values_dict["rnn_states"]]
+        return batch
 
     def update_mu_sigma(self, mu: Tensor, sigma: Tensor) -> None:
         """Keep the distribution of the policy that acted: the KL divergence is measured against it."""

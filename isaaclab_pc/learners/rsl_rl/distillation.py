@@ -52,18 +52,11 @@ class ReplayDistillation(Distillation):
         device: str,
         multi_gpu_cfg: dict | None = None,
     ) -> None:
-        """Prepare for training; the replay is made when it begins.
+        """Prepare for training in N environments; the replay is made when it begins.
 
-        Args:
-            student: The network that learns.
-            teacher: Gives the labels.
-            settings: How the student learns.
-            env: The environments in which it learns, N.
-            shapes: Shape of one observation of each group that the student reads.
-            horizon: Steps of each environment per iteration.
-            max_iterations: Iterations of the whole run, over which the learning rate decays.
-            device: Device of the student.
-            multi_gpu_cfg: RSL-RL's ranks; None: there is one process.
+        ``shapes`` are those of one observation of each group that the student reads, ``horizon`` the steps of each
+        environment per iteration. The learning rate decays over ``max_iterations``, those of the whole run.
+        ``multi_gpu_cfg`` are RSL-RL's ranks; None: there is one process.
         """
         # The base class asks a storage only through how many steps its gradient may flow back.
         storage: Any = SimpleNamespace(num_transitions_per_env=1)
@@ -155,12 +148,16 @@ class ReplayDistillation(Distillation):
         """
         assert self.replay is not None
         self.num_updates += 1
-        self._set_learning_rate()
+        self.learning_rate = decayed_rate(self._settings.learning_rate, self.num_updates - 1, self._max_iterations)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+
         share = {"expert_share": self.expert_share}
         steps = self.num_learning_epochs * self._settings.num_mini_batches
         if len(self.replay) < self._needed_samples:
             self._owed_steps += steps
             return share
+
         is_last = self.num_updates >= self._max_iterations
         made_up = self._owed_steps if is_last else min(self._owed_steps, steps)
         self._owed_steps -= made_up
@@ -243,11 +240,6 @@ class ReplayDistillation(Distillation):
         ends = draws[0] < 1.0 / self._settings.turn_steps
         # While the share is 1, the student has no turn that would have to end first.
         self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
-
-    def _set_learning_rate(self) -> None:
-        self.learning_rate = decayed_rate(self._settings.learning_rate, self.num_updates - 1, self._max_iterations)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate
 
 
 class Shortening:

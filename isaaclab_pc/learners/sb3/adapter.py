@@ -23,53 +23,6 @@ from isaaclab_pc.learners.sb3.agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.learners.sb3.env import GroupEnv
 
 
-class Sb3Adapter(Adapter):
-    """Adapter of Stable-Baselines3."""
-
-    name = "sb3"
-    learning_rate_key = "agent.learning_rate"
-
-    @override
-    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
-        wrapped = [key for key in ("normalize_input", "normalize_value") if agent_cfg.get(key)]
-        if wrapped:
-            raise ConfigError(
-                f"runner=sb3: this task's agent has {wrapped[0]}, and Stable-Baselines3 keeps its statistics "
-                f"outside of its networks: set {' '.join(f'agent.{key}=false' for key in wrapped)}, or give "
-                "runner=rsl_rl."
-            )
-
-        samples = _samples(agent_cfg)
-        if "n_minibatches" in agent_cfg:
-            return samples, max(1, samples // agent_cfg["n_minibatches"])
-        return samples, agent_cfg["batch_size"]
-
-    @override
-    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
-        iterations = options.max_iterations or self.max_iterations(agent_cfg)
-        agent_cfg["seed"] = options.seed
-        agent_cfg["device"] = options.device
-
-        if options.obs is not None and read_groups(agent_cfg) is not None:
-            agent_cfg["policy_kwargs"]["net_arch"]["actor"] = policy_groups(options.obs)
-        if options.plan is not None:
-            agent_cfg["n_steps"] = options.plan.horizon
-            agent_cfg["n_minibatches"] = options.plan.num_minibatches
-            agent_cfg.pop("batch_size", None)
-        agent_cfg["n_timesteps"] = iterations * _samples(agent_cfg)
-
-    @override
-    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
-        return max(1, int(agent_cfg["n_timesteps"]) // _samples(agent_cfg))
-
-    @override
-    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "Sb3Runner":
-        return Sb3Runner(env, agent_cfg, run_dir, device)
-
-
-ADAPTER: Adapter = Sb3Adapter()
-
-
 class Sb3Runner(Runner):
     """Stable-Baselines3's PPO."""
 
@@ -135,6 +88,50 @@ class Sb3Runner(Runner):
     @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {"model": self._agent.policy}
+
+
+class Sb3Adapter(Adapter):
+    """Adapter of Stable-Baselines3."""
+
+    name = "sb3"
+    make = Sb3Runner
+    learning_rate_key = "agent.learning_rate"
+
+    @override
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        wrapped = [key for key in ("normalize_input", "normalize_value") if agent_cfg.get(key)]
+        if wrapped:
+            raise ConfigError(
+                f"runner=sb3: this task's agent has {wrapped[0]}, and Stable-Baselines3 keeps its statistics "
+                f"outside of its networks: set {' '.join(f'agent.{key}=false' for key in wrapped)}, or give "
+                "runner=rsl_rl."
+            )
+
+        samples = _samples(agent_cfg)
+        if "n_minibatches" in agent_cfg:
+            return samples, max(1, samples // agent_cfg["n_minibatches"])
+        return samples, agent_cfg["batch_size"]
+
+    @override
+    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
+        iterations = options.max_iterations or self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = options.seed
+        agent_cfg["device"] = options.device
+
+        if options.obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["policy_kwargs"]["net_arch"]["actor"] = policy_groups(options.obs)
+        if options.plan is not None:
+            agent_cfg["n_steps"] = options.plan.horizon
+            agent_cfg["n_minibatches"] = options.plan.num_minibatches
+            agent_cfg.pop("batch_size", None)
+        agent_cfg["n_timesteps"] = iterations * _samples(agent_cfg)
+
+    @override
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        return max(1, int(agent_cfg["n_timesteps"]) // _samples(agent_cfg))
+
+
+ADAPTER: Adapter = Sb3Adapter()
 
 
 class _Policy(nn.Module):

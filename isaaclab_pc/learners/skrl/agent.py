@@ -12,7 +12,7 @@
 One difference stays: skrl's loss of a value that left the clipping range has no gradient, even back into the range.
 """
 
-import importlib
+import pkgutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -255,8 +255,7 @@ class _Components(Runner):
             return self._generate_models(self._env, self._cfg)["agent"]
 
         settings = dict(self._cfg["models"]["policy"])
-        module, _, name = settings.pop("class").partition(":")
-        model = getattr(importlib.import_module(module), name)(**spaces, device=device, **settings)
+        model = pkgutil.resolve_name(settings.pop("class"))(**spaces, device=device, **settings)
         return {"policy": model, "value": model}
 
     def _process_cfg(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
