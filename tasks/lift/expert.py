@@ -37,10 +37,6 @@ def _cube(env: LiftEnv) -> Pose:
     return env.cube_pos, grasp_quat(env, env.cube_quat)
 
 
-def _above_cube(env: LiftEnv) -> Pose:
-    return from_above(env, _cube(env), _CLEARANCE)
-
-
 def _astray(env: LiftEnv) -> torch.Tensor:
     return (env.tool_pos[:, 0] < _NEAREST) | (env.tool_pos[:, 2] < _UNDER_TABLE)
 
@@ -54,5 +50,5 @@ CASES = (
     Case(name="close", when=_closing, target=_cube, closed=True),
     Case(name="come back in front", when=_astray, target=_in_front),
     # Slowly: on Newton, a gripper that arrives with a swing grasps worse.
-    Case(name="come from above", target=_above_cube, step_length=0.015),
+    Case(name="come from above", target=lambda env: from_above(env, _cube(env), _CLEARANCE), step_length=0.015),
 )

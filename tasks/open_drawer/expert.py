@@ -39,10 +39,6 @@ def _gap(env: OpenDrawerEnv) -> Pose:
     return env.grip_pos, grasp_quat(env, env.cabinet.data.root_quat_w.torch, symmetry=math.pi)
 
 
-def _above_gap(env: OpenDrawerEnv) -> Pose:
-    return from_above(env, _gap(env), _CLEARANCE)
-
-
 def _pulled(env: OpenDrawerEnv) -> Pose:
     position, quat = _gap(env)
     left = (_FULLY_OPEN - env.opening) * DRAWER_TRAVEL
@@ -64,5 +60,5 @@ def _up(env: OpenDrawerEnv) -> Pose:
 CASES = (
     Case(name="rise beside the cabinet", when=_behind_bar, target=_up, closed=True),
     Case(name="pull", when=_in_gap, target=_pulled, closed=True, step_length=0.012),
-    Case(name="get behind the bar", target=_above_gap, closed=True),
+    Case(name="get behind the bar", target=lambda env: from_above(env, _gap(env), _CLEARANCE), closed=True),
 )

@@ -34,10 +34,6 @@ _BACK_ON_LINE = 0.3
 """Share of its distance from the line of the push that the tool makes good in a step."""
 
 
-def _arrived(env: PushEnv) -> torch.Tensor:
-    return env.goal_distance < _ARRIVED
-
-
 def _is_behind(env: PushEnv) -> torch.Tensor:
     way = env.cube_pos - env.tool_pos
     ahead = (way * env.push_direction).sum(dim=1)
@@ -70,7 +66,7 @@ def _ahead(env: PushEnv) -> Pose:
 
 
 CASES = (
-    Case(name="stay", when=_arrived, target=stay, closed=True),
+    Case(name="stay", when=lambda env: env.goal_distance < _ARRIVED, target=stay, closed=True),
     Case(name="push", when=_is_behind, target=_ahead, closed=True, step_length=0.012),
     Case(name="get behind the cube", target=_behind, closed=True),
 )

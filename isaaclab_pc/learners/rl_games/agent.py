@@ -35,17 +35,12 @@ MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule, as with RSL-RL."""
 
 
-class LogObserver(AlgoObserver):
+class LogObserver(IterationLog, AlgoObserver):
     """Keeps the environment's log."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        super().__init__()
-        self.env_log = IterationLog()
 
     def process_infos(self, infos: Mapping[str, Any], done_indices: Tensor) -> None:
         """Keep the log of a step; Isaac Lab's wrapper calls it ``episode``."""
-        self.env_log.add_extras(infos)
+        self.add_extras(infos)
 
 
 class ShuffledDataset(PPODataset):
@@ -215,7 +210,7 @@ class Agent(A2CAgent):
         )
         episodes_ended = self.game_rewards.current_size > 0
         metrics = iteration_metrics(
-            {**self.algo_observer.env_log.take_means(), **end_iteration(self.tripwires)},
+            {**self.algo_observer.take_means(), **end_iteration(self.tripwires)},
             float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
             float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
             env_steps=self.curr_frames,
