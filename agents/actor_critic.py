@@ -49,15 +49,14 @@ class ActorCritic(nn.Module):
         self.actor_norm = RunningNorm(actor_dim)
         self.critic_norm = RunningNorm(critic_dim)
 
-        latent_dim = actor_dim + self.encoder.latent_dim
-        self.latent_dim = latent_dim
-        self.actor = make_mlp(memory_dim or latent_dim, actor_hidden, num_actions, activation)
+        self.latent_dim = actor_dim + self.encoder.latent_dim
+        self.actor = make_mlp(memory_dim or self.latent_dim, actor_hidden, num_actions, activation)
         self.critic = make_mlp(critic_dim, critic_hidden, 1, activation)
         self.log_std = nn.Parameter(torch.full((num_actions,), init_std).log())
 
         # A policy that reads vectors alone has no encoder to teach.
         use_predictor = aux_coef > 0.0 and self.encoder.latent_dim > 0
-        self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
+        self.predictor = StatePredictor(self.latent_dim, critic_dim, aux_coef) if use_predictor else None
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Return the parameters of the actor, encoders included, and the critic's."""

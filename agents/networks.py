@@ -114,11 +114,7 @@ class ObservationEncoder(nn.Module):
     """
 
     def __init__(self, shapes: Mapping[str, Sequence[int]], settings: EncoderSettings) -> None:
-        """Create the encoders.
-
-        Args:
-            shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
-            settings: Sizes and precision.
+        """Create the encoders for the shape of one observation of each group, without the batch dimension.
 
         Raises:
             ValueError: There is no encoder for a group's shape, or no such kind of encoder or precision.

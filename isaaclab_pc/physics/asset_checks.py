@@ -70,26 +70,20 @@ def check_drives(
     ]
 
 
-def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
+def check_masses(names: Sequence[str], masses: Sequence[float]) -> list[str]:
     """Return a warning where the heaviest body has more than :data:`MAX_MASS_RATIO` times the mass of the lightest.
 
-    ``masses`` are those of the B bodies ``names``, shape (B,) [kg]; bodies without mass do not count.
+    ``masses`` are those of the bodies ``names`` [kg]; bodies without mass do not count.
     """
-    values = np.asarray(masses, dtype=np.float64)
-    moving = np.flatnonzero(values > 0.0)
-    if len(moving) == 0:
+    moving = sorted((mass, name) for name, mass in zip(names, masses, strict=True) if mass > 0.0)
+    if not moving or moving[-1][0] <= MAX_MASS_RATIO * moving[0][0]:
         return []
 
-    light = moving[values[moving].argmin()]
-    heavy = moving[values[moving].argmax()]
-    ratio = values[heavy] / values[light]
-    if ratio <= MAX_MASS_RATIO:
-        return []
-
+    light, lightest = moving[0]
+    heavy, heaviest = moving[-1]
     return [
-        f"{names[heavy]} ({values[heavy]:.4g} kg) has {ratio:.0f} times the mass of {names[light]} "
-        f"({values[light]:.4g} kg): above {MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; "
-        "raise the smaller mass"
+        f"{heaviest} ({heavy:.4g} kg) has {heavy / light:.0f} times the mass of {lightest} ({light:.4g} kg): above "
+        f"{MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; raise the smaller mass"
     ]
 
 

@@ -91,9 +91,6 @@ class TurnValveEnv(PointCloudEnv):
         offset = into_frame(self._center, self.valve.data.root_quat_w.torch, position)
         return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
 
-    def _speed(self) -> torch.Tensor:
-        return self.valve.data.joint_vel.torch[:, 0]
-
     def _goal(self) -> torch.Tensor:
         return self.goal_pos
 
@@ -121,7 +118,8 @@ class TurnValveEnv(PointCloudEnv):
 
     def _task_state(self) -> torch.Tensor:
         knob = self.knob_pos
-        angles = torch.stack([self.angle, self._speed(), self.target, self.turned], dim=1)
+        speed = self.valve.data.joint_vel.torch[:, 0]
+        angles = torch.stack([self.angle, speed, self.target, self.turned], dim=1)
         return torch.cat([knob, knob - self.tool_pos, self.goal_pos - knob, self._center, angles], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:

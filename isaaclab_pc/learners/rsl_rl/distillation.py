@@ -119,7 +119,10 @@ class ReplayDistillation(Distillation):
         labels = torch.where(labels.isfinite(), labels, student).clamp(-1.0, 1.0)
         self._keep(obs, labels)
 
-        self._draw_turns()
+        draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
+        ends = draws[0] < 1.0 / self._settings.turn_steps
+        # While the share is 1, the student has no turn that would have to end first.
+        self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
         return torch.where(self._teacher_acts[:, None], labels, student)
 
     def _keep(self, obs: TensorDict, labels: Tensor) -> None:
@@ -222,9 +225,15 @@ class ReplayDistillation(Distillation):
         cfg["obs_groups"] = resolve_obs_groups(obs, cfg["obs_groups"], ["student"])
 
         student = student_class(obs, cfg["obs_groups"], "student", env.num_actions, **student_cfg)
+        teacher: Teacher = ExpertTeacher(getattr(env, "unwrapped", env))
+        if cfg["teacher_checkpoint"]:
+            model_class, model_cfg = resolve_class(cfg["teacher"])
+            model = model_class(obs, cfg["obs_groups"], "teacher", env.num_actions, **model_cfg)
+            teacher = PolicyTeacher(model, Path(cfg["teacher_checkpoint"]))
+
         return alg_class(
             student,
-            _make_teacher(obs, env, cfg),
+            teacher,
             ImitationCfg(**alg_cfg),
             env,
             {name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
@@ -233,13 +242,6 @@ class ReplayDistillation(Distillation):
             device=device,
             multi_gpu_cfg=cfg["multi_gpu"],
         )
-
-    def _draw_turns(self) -> None:
-        """Draw the actor of some environments anew."""
-        draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
-        ends = draws[0] < 1.0 / self._settings.turn_steps
-        # While the share is 1, the student has no turn that would have to end first.
-        self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
 
 
 class Shortening:
@@ -270,16 +272,6 @@ class Shortening:
             self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
             ends = self._steps >= self._fulfilled_steps
             self._env.episode_length_buf.masked_fill_(ends, self._env.max_episode_length - 1)
-
-
-def _make_teacher(obs: TensorDict, env: VecEnv, cfg: Mapping[str, Any]) -> Teacher:
-    """Return the policy that the configuration names, or else the task's expert."""
-    if not cfg["teacher_checkpoint"]:
-        return ExpertTeacher(getattr(env, "unwrapped", env))
-
-    model_class, model_cfg = resolve_class(cfg["teacher"])
-    model = model_class(obs, cfg["obs_groups"], "teacher", env.num_actions, **model_cfg)
-    return PolicyTeacher(model, Path(cfg["teacher_checkpoint"]))
 
 
 def expert_share(samples: int, last: float, decay_samples: int) -> float:
