@@ -84,8 +84,7 @@ class ActorCritic(nn.Module):
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the mean of the actions, (B, A), normalized as the next rollout will be; nothing is changed."""
-        actions: Tensor = self.actor(self.next_latent(obs))
-        return actions
+        return self.actor(self.next_latent(obs))
 
     def next_latent(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Return the policy's view, (B, D), normalized as the next rollout will be; nothing is changed."""
@@ -94,8 +93,7 @@ class ActorCritic(nn.Module):
 
     def value(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the value, (B, 1), from the critic's groups."""
-        value: Tensor = self.critic(self.critic_norm(_concatenate(obs, self.critic_vectors)))
-        return value
+        return self.critic(self.critic_norm(_concatenate(obs, self.critic_vectors)))
 
     def count_samples(self, obs: Mapping[str, Tensor]) -> None:
         """Add the vectors of a batch to the normalizers' statistics."""

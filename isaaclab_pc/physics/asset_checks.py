@@ -125,13 +125,8 @@ def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
     for asset_name, asset in scene.articulations.items():
         data = asset.data
         warnings += _check_actuators(asset, sim_cfg)
-        warnings += check_limits(
-            asset.joint_names,
-            position=data.joint_pos_limits.torch[0].cpu().numpy(),
-            velocity=data.joint_vel_limits.torch[0].cpu().numpy(),
-            effort=data.joint_effort_limits.torch[0].cpu().numpy(),
-            asset=asset_name,
-        )
+        limits = (data.joint_pos_limits, data.joint_vel_limits, data.joint_effort_limits)
+        warnings += check_limits(asset.joint_names, *(limit.torch[0].cpu() for limit in limits), asset=asset_name)
 
     bodies: dict[str, float] = {}
     for asset_name, asset in {**scene.articulations, **scene.rigid_objects}.items():
