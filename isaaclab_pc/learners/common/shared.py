@@ -4,7 +4,6 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ class SilentWriter:
         """Write nothing."""
 
 
-def log_writer(run_dir: Path) -> AbstractContextManager[SummaryWriter | SilentWriter]:
+def log_writer(run_dir: Path) -> contextlib.AbstractContextManager[SummaryWriter | SilentWriter]:
     """Open TensorBoard's log in the first of several processes; the others write nothing."""
     return contextlib.nullcontext(SilentWriter()) if world_rank() > 0 else SummaryWriter(str(run_dir))
 
