@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The peg insertion task."""
 
-from typing import cast
+from typing import Any
 
 import torch
 from isaaclab.assets import RigidObject
-from isaaclab.sim import MultiAssetSpawnerCfg
 
-from isaaclab_pc.assets.peg import BoxWithHoleCfg
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
@@ -48,7 +46,8 @@ class PegInsertEnv(PointCloudEnv):
         super()._bind_scene()
         self.peg: RigidObject = self.scene["peg"]
         self.box: RigidObject = self.scene["box"]
-        sizes = [cast(BoxWithHoleCfg, box).size for box in cast(MultiAssetSpawnerCfg, self.box.cfg.spawn).assets_cfg]
+        spawn: Any = self.box.cfg.spawn
+        sizes = [box.size for box in spawn.assets_cfg]
 
         plan = self.sim.get_clone_plan()
         assert plan is not None

@@ -44,27 +44,24 @@ class Sb3Runner(Runner):
 
     @override
     def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
+        agent = self._agent
         with log_writer(self._run_dir) as writer:
 
             def after_update() -> bool:
-                metrics = self._measure()
+                metrics = iteration_metrics(
+                    {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
+                    *agent.env.episodes.means(),
+                    env_s=agent.env.clock.take(),
+                    collect_s=agent.collect_s,
+                    learn_s=agent.learn_s,
+                    env_steps=agent.n_steps * agent.n_envs,
+                    of_update=agent.take_metrics(),
+                    device=self._device,
+                )
                 write_metrics(writer, metrics, self.completed_iterations + 1)
                 return after_iteration(metrics)
 
-            self._agent.run(self.completed_iterations, max_iterations, after_update)
-
-    def _measure(self) -> dict[str, float]:
-        agent = self._agent
-        return iteration_metrics(
-            {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
-            *agent.env.episodes.means(),
-            env_s=agent.env.clock.take(),
-            collect_s=agent.collect_s,
-            learn_s=agent.learn_s,
-            env_steps=agent.n_steps * agent.n_envs,
-            of_update=agent.take_metrics(),
-            device=self._device,
-        )
+            agent.run(self.completed_iterations, max_iterations, after_update)
 
     @override
     def holders(self) -> Mapping[str, Any]:

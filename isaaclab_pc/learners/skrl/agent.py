@@ -217,8 +217,7 @@ def read_groups(cfg: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str) -> PpoAgent:
     """Build models and agent, which makes its memory in ``init``; nothing is written to ``run_dir``."""
     components = _Components(env, cfg)
-    names = ("observation_space", "state_space", "action_space")
-    spaces = {name: getattr(env, name) for name in names}
+    spaces = {name: getattr(env, name) for name in ("observation_space", "state_space", "action_space")}
     agent_cfg = components.agent_cfg(run_dir)
     for name, size in (("observation", env.observation_space), ("state", env.state_space), ("value", 1)):
         getattr(agent_cfg, f"{name}_preprocessor_kwargs").update(size=size, device=device)
