@@ -49,15 +49,14 @@ class ActorCritic(nn.Module):
         self.actor_norm = RunningNorm(actor_dim)
         self.critic_norm = RunningNorm(critic_dim)
 
-        latent_dim = actor_dim + self.encoder.latent_dim
-        self.latent_dim = latent_dim
-        self.actor = make_mlp(memory_dim or latent_dim, actor_hidden, num_actions, activation)
+        self.latent_dim = actor_dim + self.encoder.latent_dim
+        self.actor = make_mlp(memory_dim or self.latent_dim, actor_hidden, num_actions, activation)
         self.critic = make_mlp(critic_dim, critic_hidden, 1, activation)
         self.log_std = nn.Parameter(torch.full((num_actions,), init_std).log())
 
         # A policy that reads vectors alone has no encoder to teach.
         use_predictor = aux_coef > 0.0 and self.encoder.latent_dim > 0
-        self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
+        self.predictor = StatePredictor(self.latent_dim, critic_dim, aux_coef) if use_predictor else None
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Return the parameters of the actor, encoders included, and the critic's."""
@@ -85,8 +84,7 @@ class ActorCritic(nn.Module):
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the mean of the actions, (B, A), normalized as the next rollout will be; nothing is changed."""
-        actions: Tensor = self.actor(self.next_latent(obs))
-        return actions
+        return self.actor(self.next_latent(obs))
 
     def next_latent(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Return the policy's view, (B, D), normalized as the next rollout will be; nothing is changed."""
@@ -95,8 +93,7 @@ class ActorCritic(nn.Module):
 
     def value(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the value, (B, 1), from the critic's groups."""
-        value: Tensor = self.critic(self.critic_norm(_concatenate(obs, self.critic_vectors)))
-        return value
+        return self.critic(self.critic_norm(_concatenate(obs, self.critic_vectors)))
 
     def count_samples(self, obs: Mapping[str, Tensor]) -> None:
         """Add the vectors of a batch to the normalizers' statistics."""

@@ -36,12 +36,10 @@ class ChunkedEncoder(nn.Module):
     """
 
     def __init__(self, net: Any, chunk: int | None = None) -> None:
-        """Wrap an encoder.
+        """Wrap an encoder that maps samples (B, ...) to latents (B, L), each by itself.
 
-        Args:
-            net: Maps samples (B, ...) to latents (B, L), each by itself. Its ``rows(batch)`` are the rows of
-                activations that a sample makes, its ``latent_dim`` is L.
-            chunk: Samples per chunk of activations; None: as many as make 2^20 rows.
+        Its ``rows(batch)`` are the rows of activations that a sample makes, its ``latent_dim`` is L. ``chunk`` are the
+        samples in a chunk; None: as many as make 2^20 rows.
         """
         super().__init__()
         self.net = net

@@ -114,11 +114,7 @@ class ObservationEncoder(nn.Module):
     """
 
     def __init__(self, shapes: Mapping[str, Sequence[int]], settings: EncoderSettings) -> None:
-        """Create the encoders.
-
-        Args:
-            shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
-            settings: Sizes and precision.
+        """Create the encoders for the shape of one observation of each group, without the batch dimension.
 
         Raises:
             ValueError: There is no encoder for a group's shape, or no such kind of encoder or precision.
@@ -262,17 +258,13 @@ class StatePredictor(nn.Module):
         self.head = nn.Linear(latent_dim, state_dim)
         self.norm = RunningNorm(state_dim)
         self.coef = coef
-        self.scale_loss = _unscaled
+        self.scale_loss = lambda loss: loss
 
     def forward(self, latent: Tensor, state: Tensor) -> Tensor:
         """Attach the loss for privileged states (B, S) to latents (B, L), which are returned unchanged."""
         error = self.head(latent) - self.norm(state)
         loss = self.scale_loss(self.coef * error.square().mean())
         return _AttachLoss.apply(latent, loss)  # type: ignore[no-any-return]
-
-
-def _unscaled(loss: Tensor) -> Tensor:
-    return loss
 
 
 State = tuple[Tensor, ...]

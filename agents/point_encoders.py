@@ -118,8 +118,13 @@ class PointNet(nn.Module):
         """Return the textbook formulation on the same layers, for export and as a reference."""
         return DensePointNet(self.embedding, self.hidden, self.last)
 
-    def forward(self, points: Tensor) -> Tensor:
-        """Encode clouds (B, K, C) of any float dtype to latents (B, L), float32, non-negative."""
+    def forward(self, points: Tensor, winners: Tensor | None = None) -> Tensor:
+        """Encode clouds (B, K, C) of any float dtype to latents (B, L), float32, non-negative.
+
+        ``winners``, (B, L), are the points that attain the maxima, where these are known.
+        """
+        if winners is not None:
+            return self._latent(points, winners)
         if not torch.is_grad_enabled():
             parts = split_batch(points, points.shape[1], self.chunk)
             pooled = torch.cat([self._features(part).amax(dim=1) for part in parts])
@@ -210,22 +215,11 @@ class _EvaluatedAgain(torch.autograd.Function):
         # PyTorch's for several gradients raises then.
         own = (points, *ctx.net.parameters())
         inputs = [x.detach().requires_grad_(need) for x, need in zip(own, needed, strict=True)]
-        parameters = {f"net.{name}": x for (name, _), x in zip(ctx.net.named_parameters(), inputs[1:], strict=True)}
+        parameters = {name: x for (name, _), x in zip(ctx.net.named_parameters(), inputs[1:], strict=True)}
         with torch.enable_grad(), ctx.autocast:
-            latent = functional_call(_KnownWinners(ctx.net), parameters, (inputs[0], winners))
+            latent = functional_call(ctx.net, parameters, (inputs[0], winners))
         found = iter(torch.autograd.grad(latent, [x for x in inputs if x.requires_grad], grads))
         return None, *(next(found) if need else None for need in needed)
-
-
-class _KnownWinners(nn.Module):
-    """An encoder as a module of clouds and the points that attain their maxima."""
-
-    def __init__(self, net: PointNet) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, points: Tensor, winners: Tensor) -> Tensor:
-        return self.net._latent(points, winners)
 
 
 class Dp3(nn.Module):
@@ -263,13 +257,9 @@ def make_point_encoder(
 ) -> PointNet | ChunkedEncoder:
     """Make the encoder of a point cloud, from clouds (B, K, C) of any float dtype to latents (B, L).
 
-    Args:
-        kind: ``pointnet`` or ``dp3``.
-        in_features: Features of one point, C; the first three are its position [m].
-        channels: Sizes of the perceptron's layers; the last one is the size of the latent.
-        scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
-        frequencies: Spatial frequencies [1/m] of the sines and cosines of the points' positions.
-        chunk: Clouds per chunk of activations; None: as many as make 2^20 rows.
+    ``kind`` is ``pointnet`` or ``dp3``. ``channels`` are the sizes of the perceptron's layers, L the last one; for
+    features, scale and frequencies see :class:`PointEmbedding`. ``chunk`` are the clouds whose activations are held at
+    once; None: as many as make 2^20 rows.
 
     Raises:
         ValueError: There is no such kind.

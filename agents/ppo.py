@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The hyperparameters of every agent, once for all learning libraries. Loads no torch.
 
-``<runner>_cfg.py`` translates them for a library; a value means the same in every one.
+``learners/<runner>/cfg.py`` translates them for a library; a value means the same in every one.
 """
 
 from dataclasses import asdict, dataclass, field, replace

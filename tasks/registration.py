@@ -25,13 +25,9 @@ def register_task(
 ) -> None:
     """Register a task with an agent for every learning library, in every size.
 
-    Args:
-        task_id: ``IsaacPC-<Verb>-<Object>-<Robot>-Direct``.
-        env: Environment class, as ``module:Class``. The module stands in the folder that gives the task its short name,
-            which is also what Isaac Lab's own ``isaaclab train`` calls the experiment.
-        env_cfg: Environment configuration, as ``module:Class``.
-        ppo: Hyperparameters of PPO.
-        distill: Hyperparameters of imitation.
+    ``task_id`` is ``IsaacPC-<Verb>-<Object>-<Robot>-Direct``. Environment and configuration are named as
+    ``module:Class``. The folder of the environment's module gives the task its short name, which is also what Isaac
+    Lab's own ``isaaclab train`` calls the experiment. ``ppo`` and ``distill`` are hyperparameters.
 
     Raises:
         ConfigError: ``env`` names no class in a folder.

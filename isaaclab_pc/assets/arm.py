@@ -83,30 +83,25 @@ def arm_drives(limits: Limits) -> ImplicitActuatorCfg:
     swung.
     """
     strongest = max(effort for effort, _ in limits.values())
-    stiffness, damping = _ARM_GAINS
-    return _drives(
-        limits,
-        {name: effort / strongest * stiffness for name, (effort, _) in limits.items()},
-        {name: effort / strongest * damping for name, (effort, _) in limits.items()},
-        dict.fromkeys(limits, ARMATURE),
-    )
+    return _drives(limits, _ARM_GAINS, {name: effort / strongest for name, (effort, _) in limits.items()}, ARMATURE)
 
 
 def finger_drives(limits: Limits) -> ImplicitActuatorCfg:
     """Return the position drives of a gripper's sliding fingers."""
-    stiffness, damping = FINGER_GAINS
     # Their armature differs between solvers and is in the USD file.
-    return _drives(limits, dict.fromkeys(limits, stiffness), dict.fromkeys(limits, damping), None)
+    return _drives(limits, FINGER_GAINS, dict.fromkeys(limits, 1.0), None)
 
 
 def _drives(
-    limits: Limits, stiffness: dict[str, float], damping: dict[str, float], armature: dict[str, float] | None
+    limits: Limits, gains: tuple[float, float], shares: Mapping[str, float], armature: float | None
 ) -> ImplicitActuatorCfg:
+    """Return drives with a share of the gains for each joint."""
+    stiffness, damping = gains
     return ImplicitActuatorCfg(
         joint_names_expr=list(limits),
         joint_effort_limit={name: effort for name, (effort, _) in limits.items()},
         joint_velocity_limit={name: speed for name, (_, speed) in limits.items()},
-        stiffness=stiffness,
-        damping=damping,
+        stiffness={name: share * stiffness for name, share in shares.items()},
+        damping={name: share * damping for name, share in shares.items()},
         armature=armature,
     )

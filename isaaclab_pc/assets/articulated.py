@@ -70,10 +70,11 @@ LARGEST_EFFORT = 100.0
 
 
 def _articulated_cfg(
-    prim_path: str, usd: Path, joint: str, speed: float, pos: Vector, joint_friction: float, damping: float
+    name: str, usd: Path, joint: str, speed: float, pos: Vector, *, joint_friction: float, damping: float
 ) -> ArticulationCfg:
+    """Return an articulation whose foot has its centre at ``pos`` in the environment's frame [m]."""
     return ArticulationCfg(
-        prim_path=prim_path,
+        prim_path=f"{{ENV_REGEX_NS}}/{name}",
         spawn=sim_utils.UsdFileCfg(
             usd_path=str(usd),
             rigid_props=[PhysxRigidBodyCfg(max_depenetration_velocity=MAX_DEPENETRATION_VELOCITY)],
@@ -98,37 +99,19 @@ def _articulated_cfg(
     )
 
 
-def cabinet_cfg(
-    prim_path: str = "{ENV_REGEX_NS}/Cabinet",
-    *,
-    pos: Vector = (0.66, 0.0, 0.0),
-    joint_friction: float = 1.0,
-    damping: float = 10.0,
-) -> ArticulationCfg:
-    """Return a cabinet with one drawer; semantic classes ``cabinet``, ``drawer`` and ``handle``.
+def cabinet_cfg() -> ArticulationCfg:
+    """Return a cabinet with one drawer, which opens towards -x; semantic classes ``cabinet``, ``drawer``, ``handle``.
 
-    Args:
-        prim_path: Where it is spawned.
-        pos: Centre of its foot in the environment's frame [m]; the drawer opens towards -x.
-        joint_friction: Force that keeps the drawer from moving, and acts against its motion [N].
-        damping: Force against the drawer's motion per speed [N*s/m].
+    Friction of 1 N and damping of 10 N*s/m hold the drawer where it is left.
     """
-    return _articulated_cfg(prim_path, CABINET_USD, DRAWER_JOINT, DRAWER_SPEED, pos, joint_friction, damping)
+    pos = (0.66, 0.0, 0.0)
+    return _articulated_cfg("Cabinet", CABINET_USD, DRAWER_JOINT, DRAWER_SPEED, pos, joint_friction=1.0, damping=10.0)
 
 
-def valve_cfg(
-    prim_path: str = "{ENV_REGEX_NS}/Valve",
-    *,
-    pos: Vector = (0.51, 0.0, 0.0),
-    joint_friction: float = 0.05,
-    damping: float = 0.05,
-) -> ArticulationCfg:
-    """Return a valve with a vertical axis and an upright knob; classes ``stand``, ``valve`` and ``handle``.
+def valve_cfg() -> ArticulationCfg:
+    """Return a valve with a vertical axis and an upright knob; semantic classes ``stand``, ``valve``, ``handle``.
 
-    Args:
-        prim_path: Where it is spawned.
-        pos: Centre of its foot in the environment's frame [m].
-        joint_friction: Torque that keeps the valve from turning, and acts against its motion [N*m].
-        damping: Torque against the valve's motion per speed [N*m*s/rad].
+    Friction of 0.05 N*m and damping of 0.05 N*m*s/rad hold it where it is left.
     """
-    return _articulated_cfg(prim_path, VALVE_USD, VALVE_JOINT, VALVE_SPEED, pos, joint_friction, damping)
+    pos = (0.51, 0.0, 0.0)
+    return _articulated_cfg("Valve", VALVE_USD, VALVE_JOINT, VALVE_SPEED, pos, joint_friction=0.05, damping=0.05)

@@ -6,9 +6,8 @@ import urllib.error
 import urllib.request
 from dataclasses import fields
 from pathlib import Path
-from typing import cast
+from typing import Any
 
-import isaaclab.sim as sim_utils
 from isaaclab.utils import replace
 from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
@@ -62,18 +61,16 @@ def franka_nucleus_cfg(backend: str) -> ArmCfg:
         ConfigError: Isaac Lab's asset server does not answer.
     """
     theirs = copy.deepcopy(FRANKA_PANDA_CFG)
-    spawn = cast(sim_utils.UsdFileCfg, theirs.spawn)
+    spawn: Any = theirs.spawn
     if not _is_reachable(spawn.usd_path):
         raise ConfigError(
             f"robot=franka_nucleus: {spawn.usd_path} did not answer within {_ASSET_SERVER_TIMEOUT:.0f} s. "
             "Check the network, or use robot=franka, which needs no download."
         )
 
-    ours = cast(sim_utils.UsdFileCfg, FRANKA_PANDA_PRIMITIVE_CFG.spawn)
-    spawn.variants = {**cast(dict, spawn.variants), "Physics": "mujoco" if backend == "newton_mjwarp" else "physx"}
-    spawn.rigid_props = copy.deepcopy(ours.rigid_props)
-    spawn.articulation_props = copy.deepcopy(ours.articulation_props)
-    spawn.semantic_tags = copy.deepcopy(ours.semantic_tags)
+    spawn.variants = {**spawn.variants, "Physics": "mujoco" if backend == "newton_mjwarp" else "physx"}
+    for name in ("rigid_props", "articulation_props", "semantic_tags"):
+        setattr(spawn, name, copy.deepcopy(getattr(FRANKA_PANDA_PRIMITIVE_CFG.spawn, name)))
 
     arm = FRANKA_PANDA_PRIMITIVE_CFG.actuators["panda_arm"]
     theirs.actuators["panda_arm"].stiffness = copy.deepcopy(arm.stiffness)

@@ -63,13 +63,8 @@ def cube_cfg(
 ) -> RigidObjectCfg:
     """Return a cube to be grasped, of a semantic class ``label``.
 
-    Args:
-        prim_path: Where it is spawned.
-        edge: Edge length [m]; the gripper opens 0.08 m.
-        mass: Mass [kg].
-        pos: Centre in the environment's frame after a reset [m].
-        label: Its semantic class.
-        color: Red, green and blue, 0 to 1.
+    Its ``edge`` is in [m], and the gripper opens 0.08 m; its ``mass`` in [kg]. ``pos`` is its centre in the
+    environment's frame after a reset [m], ``color`` its red, green and blue from 0 to 1.
     """
     return RigidObjectCfg(
         prim_path=prim_path,

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from isaaclab_pc.assets.objects import Vector
-from isaaclab_pc.assets.physics_properties import (
-    free_body_properties,
-    patch_contacts,
-    patch_friction,
-)
+from isaaclab_pc.assets.physics_properties import free_body_properties, patch_contacts, patch_friction
 
 _SLOPE_THICKNESS = 0.015
 """Thickness of the boxes that make the hole's mouth [m]; all but their inner faces is inside the walls."""
+
+_PEG_DENSITY = 200.0
+"""Mass per volume of a peg [kg/m^3]."""
 
 
 @configclass
@@ -147,53 +146,37 @@ class BoxWithHoleCfg(RigidObjectSpawnerCfg):
     """Linear RGB in [0, 1]."""
 
 
-def peg_cfg(
-    variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Peg", *, density: float = 200.0, mu: float = 1.0
-) -> RigidObjectCfg:
-    """Return a peg of one of several sizes in each environment; its frame is in its middle, and x points to the head.
-
-    Args:
-        variants: The sizes.
-        prim_path: Where it is spawned.
-        density: Mass per volume [kg/m^3].
-        mu: Static and dynamic friction [1].
-    """
+def peg_cfg(variants: list[PegAndBox]) -> RigidObjectCfg:
+    """Return a peg of one of several sizes in each environment; its frame is in its middle, x points to the head."""
     pegs: list[sim_utils.SpawnerCfg] = [
         sim_utils.CuboidCfg(
             size=(2 * size.half_length, 2 * size.radius, 2 * size.radius),
             rigid_props=free_body_properties(),
-            mass_props=MassCfg(mass=density * 8 * size.half_length * size.radius**2),
+            mass_props=MassCfg(mass=_PEG_DENSITY * 8 * size.half_length * size.radius**2),
             collision_props=[UsdPhysicsCollisionCfg(), patch_contacts()],
-            physics_material=patch_friction(mu),
+            physics_material=patch_friction(1.0),
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.90, 0.45, 0.35)),
             semantic_tags=[("class", "peg")],
         )
         for size in variants
     ]
     return RigidObjectCfg(
-        prim_path=prim_path,
+        prim_path="{ENV_REGEX_NS}/Peg",
         spawn=sim_utils.MultiAssetSpawnerCfg(assets_cfg=pegs, random_choice=False),
         init_state=RigidObjectCfg.InitialStateCfg(pos=(0.5, 0.0, max(size.radius for size in variants))),
     )
 
 
-def box_with_hole_cfg(
-    variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Box", *, mu: float = 0.3
-) -> RigidObjectCfg:
+def box_with_hole_cfg(variants: list[PegAndBox]) -> RigidObjectCfg:
     """Return a kinematic box with a hole along x, of one of several sizes in each environment.
 
     Move it by writing its pose only; PhysX complains about velocities written to a kinematic body.
-
-    Args:
-        variants: The sizes.
-        prim_path: Where it is spawned.
-        mu: Static and dynamic friction [1].
     """
     boxes: list[sim_utils.SpawnerCfg] = [
-        BoxWithHoleCfg(size=size, friction=mu, semantic_tags=[("class", "box")]) for size in variants
+        BoxWithHoleCfg(size=size, semantic_tags=[("class", "box")]) for size in variants
     ]
     return RigidObjectCfg(
-        prim_path=prim_path,
+        prim_path="{ENV_REGEX_NS}/Box",
         spawn=sim_utils.MultiAssetSpawnerCfg(assets_cfg=boxes, random_choice=False),
         init_state=RigidObjectCfg.InitialStateCfg(pos=(0.5, 0.35, max(size.half_length for size in variants))),
     )

@@ -7,6 +7,7 @@ give the same observation different labels.
 """
 
 import math
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -181,6 +182,20 @@ class Expert:
 
         lower, upper = env.arm.limits.unbind(-1)
         return (2.0 * (joints + env.cfg.joint_delta * delta - lower) / (upper - lower) - 1.0).clamp(-1.0, 1.0)
+
+
+def expert_of(cases: str) -> Callable[[PointCloudEnv], Expert]:
+    """Return the method ``expert`` of a task.
+
+    ``cases`` names its cases as ``module:NAME``. They are imported when the expert is made, so their module may import
+    the environment.
+    """
+
+    def expert(self: PointCloudEnv) -> Expert:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return Expert(self, pkgutil.resolve_name(cases))
+
+    return expert
 
 
 def downward(yaw: torch.Tensor) -> torch.Tensor:

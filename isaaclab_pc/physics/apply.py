@@ -78,10 +78,8 @@ def check_time_steps(env_cfg: Any) -> None:
 def expand_preset(settings: PhysicsSettings, backend: str, control_period: float) -> PhysicsSettings:
     """Return settings without a preset: what it says about fields that were not given is filled in.
 
-    Args:
-        settings: What the user asked for.
-        backend: The backend that will run, of :func:`resolve_backend`.
-        control_period: Time between two actions of the task [s]; it stays.
+    ``backend`` is the one that will run, of :func:`resolve_backend`. The ``control_period``, the time between two
+    actions of the task [s], stays.
 
     Raises:
         ConfigError: The backend lacks the preset; the message names the alternative.

@@ -54,13 +54,8 @@ def check_drives(
 ) -> list[str]:
     """Return a warning for each drive beyond :func:`largest_stable_dt`, with a stable step and armature.
 
-    Args:
-        names: Joints, J.
-        stiffness: Shape (J,) [N*m/rad or N/m].
-        damping: Shape (J,) [N*m*s/rad or N*s/m].
-        inertia: What each joint feels, armature included, shape (J,) [kg*m^2 or kg].
-        dt: Step at which the drive's force is computed [s].
-        implicit_damping: As for :func:`largest_stable_dt`.
+    ``names`` are those of the joints, J, whose drives compute their force at steps of ``dt`` [s]; the rest is as there,
+    each of shape (J,).
     """
     k, d, m = (np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia))
     limits = largest_stable_dt(k, d, m, implicit_damping=implicit_damping)
@@ -75,42 +70,30 @@ def check_drives(
     ]
 
 
-def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
+def check_masses(names: Sequence[str], masses: Sequence[float]) -> list[str]:
     """Return a warning where the heaviest body has more than :data:`MAX_MASS_RATIO` times the mass of the lightest.
 
-    ``masses`` are those of the B bodies ``names``, shape (B,) [kg]; bodies without mass do not count.
+    ``masses`` are those of the bodies ``names`` [kg]; bodies without mass do not count.
     """
-    values = np.asarray(masses, dtype=np.float64)
-    moving = np.flatnonzero(values > 0.0)
-    if len(moving) == 0:
+    moving = sorted((mass, name) for name, mass in zip(names, masses, strict=True) if mass > 0.0)
+    if not moving or moving[-1][0] <= MAX_MASS_RATIO * moving[0][0]:
         return []
 
-    light = moving[values[moving].argmin()]
-    heavy = moving[values[moving].argmax()]
-    ratio = values[heavy] / values[light]
-    if ratio <= MAX_MASS_RATIO:
-        return []
-
+    light, lightest = moving[0]
+    heavy, heaviest = moving[-1]
     return [
-        f"{names[heavy]} ({values[heavy]:.4g} kg) has {ratio:.0f} times the mass of {names[light]} "
-        f"({values[light]:.4g} kg): above {MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; "
-        "raise the smaller mass"
+        f"{heaviest} ({heavy:.4g} kg) has {heavy / light:.0f} times the mass of {lightest} ({light:.4g} kg): above "
+        f"{MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; raise the smaller mass"
     ]
 
 
 def check_limits(
     names: Sequence[str], position: ArrayLike, velocity: ArrayLike, effort: ArrayLike, *, asset: str = "the robot"
 ) -> list[str]:
-    """Return a warning for each kind of limit that joints lack.
+    """Return a warning for each kind of limit that joints ``names``, J, of an ``asset`` lack.
 
-    NaN, inf, 0 and magnitudes from 1e6 are none; a joint lacks a position limit only if neither side has one.
-
-    Args:
-        names: Joints, J.
-        position: Lower and upper limits, shape (J, 2) [rad or m].
-        velocity: Shape (J,) [rad/s or m/s].
-        effort: Shape (J,) [N*m or N].
-        asset: Owner of the joints, for the message.
+    They have lower and upper positions, (J, 2) [rad or m], velocities (J,) [rad/s or m/s] and efforts (J,) [N*m or N].
+    NaN, inf, 0 and magnitudes from 1e6 are no limits; a joint lacks one of position only if neither side has it.
     """
     lower, upper = np.asarray(position, dtype=np.float64).reshape(-1, 2).T
     missing = {
@@ -142,13 +125,8 @@ def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
     for asset_name, asset in scene.articulations.items():
         data = asset.data
         warnings += _check_actuators(asset, sim_cfg)
-        warnings += check_limits(
-            asset.joint_names,
-            position=data.joint_pos_limits.torch[0].cpu().numpy(),
-            velocity=data.joint_vel_limits.torch[0].cpu().numpy(),
-            effort=data.joint_effort_limits.torch[0].cpu().numpy(),
-            asset=asset_name,
-        )
+        limits = (data.joint_pos_limits, data.joint_vel_limits, data.joint_effort_limits)
+        warnings += check_limits(asset.joint_names, *(limit.torch[0].cpu() for limit in limits), asset=asset_name)
 
     bodies: dict[str, float] = {}
     for asset_name, asset in {**scene.articulations, **scene.rigid_objects}.items():

@@ -143,10 +143,7 @@ def grown(usage: ContactUsage, headroom: float = HEADROOM) -> dict[str, int]:
 
     A buffer that overflowed is at least doubled: dropped contacts, and rows and contacts that they would have caused,
     are not in the counts. No buffer gets smaller: a short run of an untrained policy says too little for that.
-
-    Args:
-        usage: What a simulation used.
-        headroom: Capacity to have, as a multiple of what was used.
+    ``headroom`` is the capacity to have, as a multiple of what was used.
 
     Returns:
         The settings of ``physics`` that change, ``contacts`` and ``constraints``. They count per environment, so they

@@ -20,10 +20,8 @@ _START: Mapping[str, Mapping[str, float]] = {
 }
 """The foot of each ladder: what this package's tasks start from. Equal rungs are taken in this order."""
 
-_MAX_SUBSTEPS = 32
-
-_MAX_ITERATIONS = 255
-"""PhysX takes no more, and where so many do not help, more will not."""
+_MOST = {"substeps": 32, "position_iterations": 255}
+"""PhysX takes no more iterations, and where so many do not help, more will not."""
 
 _MIN_DT = 1 / 2000
 """Smallest physics step that is worth a try [s]."""
@@ -40,11 +38,7 @@ def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
 
     Next is the setting that has changed by the smallest factor from where this package's tasks start; the limits of
     effort and, on PhysX, velocity are last. Where the step is halved, the decimation is doubled: the control rate
-    stays.
-
-    Args:
-        values: What :func:`present_values` returns.
-        backend: ``newton_mjwarp``, ``ovphysx`` or ``isaacsim_physx``.
+    stays. ``values`` are those of :func:`present_values`, for the same backend.
 
     Returns:
         Fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that change; empty at the top of the ladder.
@@ -53,7 +47,7 @@ def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
     factors = {
         name: value / values[name] if name == "dt" else values[name] / value
         for name, value in start.items()
-        if _can_go_on(name, values[name])
+        if (values[name] / 2 >= _MIN_DT if name == "dt" else 2 * values[name] <= _MOST[name])
     }
     if values["effort_limit_scale"] / 2 >= _MIN_SCALE:
         factors["limits"] = _LIMITS_LATER / values["effort_limit_scale"]
@@ -71,20 +65,11 @@ def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
     return {rung: int(2 * values[rung])}
 
 
-def _can_go_on(name: str, value: float) -> bool:
-    if name == "dt":
-        return value / 2 >= _MIN_DT
-    largest = _MAX_SUBSTEPS if name == "substeps" else _MAX_ITERATIONS
-    return 2 * value <= largest
-
-
 def present_values(env_cfg: Any, backend: str, given: Mapping[str, Any]) -> dict[str, float]:
     """Return the values that a task runs with, of those :data:`SOLVER_SETTINGS` that the backend has.
 
-    Args:
-        env_cfg: The task's config, every setting applied.
-        backend: ``newton_mjwarp``, ``ovphysx`` or ``isaacsim_physx``.
-        given: The ``physics`` settings of the run, for the limits' scales, which the config does not show.
+    ``env_cfg`` is the task's config, every setting applied; ``given`` are the ``physics`` settings of the run, for the
+    limits' scales, which the config does not show.
     """
     values = {"dt": float(env_cfg.sim.dt), "decimation": int(env_cfg.decimation)}
     limits = _LIMITS[:1] if backend == "newton_mjwarp" else _LIMITS

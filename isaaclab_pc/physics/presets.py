@@ -17,16 +17,6 @@ from isaaclab_tasks.utils import PresetCfg
 from isaaclab_pc.utils.packages import is_installed
 
 
-def _newton_for_grasping() -> NewtonCfg:
-    """Return Newton with a solver step of 1/240 s for ``sim.dt`` 1/60 s: coarser steps lose grasped objects."""
-    return NewtonCfg(
-        num_substeps=4,
-        solver_cfg=MJWarpSolverCfg(
-            njmax=200, nconmax=60, iterations=10, ls_iterations=50, cone="pyramidal", integrator="implicitfast"
-        ),
-    )
-
-
 @configclass
 class PhysicsPresetsCfg(PresetCfg):
     """One preset per backend, selected by ``physics=<name>`` (also under Isaac Lab's own ``isaaclab train``).
@@ -35,7 +25,13 @@ class PhysicsPresetsCfg(PresetCfg):
     """
 
     ovphysx: PhysicsCfg = OvPhysxCfg()
-    newton_mjwarp: PhysicsCfg = _newton_for_grasping()
+    newton_mjwarp: PhysicsCfg = NewtonCfg(
+        # A solver step of 1/240 s for sim.dt 1/60 s: coarser ones lose grasped objects.
+        num_substeps=4,
+        solver_cfg=MJWarpSolverCfg(
+            njmax=200, nconmax=60, iterations=10, ls_iterations=50, cone="pyramidal", integrator="implicitfast"
+        ),
+    )
     isaacsim_physx: PhysicsCfg = PhysxCfg(bounce_threshold_velocity=0.2)
     physx: PhysicsCfg = PhysxAutoCfg(isaacsim_physx=isaacsim_physx, ovphysx=ovphysx)
     default: PhysicsCfg = ovphysx if is_installed("ovphysx") else newton_mjwarp

@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the lift task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, is_closing_on, is_firm, unturned
+from isaaclab_pc.tasks.lift.lift_env import LiftEnv
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.lift.lift_env import LiftEnv
 
 _CLEARANCE = 0.1
 """Height above the cube's centre from which the gripper comes down [m]."""
@@ -43,10 +37,6 @@ def _cube(env: LiftEnv) -> Pose:
     return env.cube_pos, grasp_quat(env, env.cube_quat)
 
 
-def _above_cube(env: LiftEnv) -> Pose:
-    return from_above(env, _cube(env), _CLEARANCE)
-
-
 def _astray(env: LiftEnv) -> torch.Tensor:
     return (env.tool_pos[:, 0] < _NEAREST) | (env.tool_pos[:, 2] < _UNDER_TABLE)
 
@@ -60,5 +50,5 @@ CASES = (
     Case(name="close", when=_closing, target=_cube, closed=True),
     Case(name="come back in front", when=_astray, target=_in_front),
     # Slowly: on Newton, a gripper that arrives with a swing grasps worse.
-    Case(name="come from above", target=_above_cube, step_length=0.015),
+    Case(name="come from above", target=lambda env: from_above(env, _cube(env), _CLEARANCE), step_length=0.015),
 )

@@ -5,12 +5,11 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness, joint_speed
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
-from isaaclab_pc.tasks.lift.expert import CASES
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE, LiftEnvCfg
 
 _CUBE_STREAM = TASK_STREAM
@@ -31,6 +30,7 @@ class LiftEnv(PointCloudEnv):
     """
 
     cfg: LiftEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.lift.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -52,10 +52,6 @@ class LiftEnv(PointCloudEnv):
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the cube between its fingers, shape (N,), bool."""
         return manipulation.between_fingers(self, self.cube_pos, self.cube_edge)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     @kept
     def _placed(self) -> torch.Tensor:

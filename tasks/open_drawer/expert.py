@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the drawer task."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
 from isaaclab_pc.assets.articulated import DRAWER_TRAVEL, HANDLE_GAP
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, unturned
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
+from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
 
 _CLEARANCE = 0.06
 """Height above the handle at which the gripper lines up [m]."""
@@ -44,10 +39,6 @@ def _gap(env: OpenDrawerEnv) -> Pose:
     return env.grip_pos, grasp_quat(env, env.cabinet.data.root_quat_w.torch, symmetry=math.pi)
 
 
-def _above_gap(env: OpenDrawerEnv) -> Pose:
-    return from_above(env, _gap(env), _CLEARANCE)
-
-
 def _pulled(env: OpenDrawerEnv) -> Pose:
     position, quat = _gap(env)
     left = (_FULLY_OPEN - env.opening) * DRAWER_TRAVEL
@@ -69,5 +60,5 @@ def _up(env: OpenDrawerEnv) -> Pose:
 CASES = (
     Case(name="rise beside the cabinet", when=_behind_bar, target=_up, closed=True),
     Case(name="pull", when=_in_gap, target=_pulled, closed=True, step_length=0.012),
-    Case(name="get behind the bar", target=_above_gap, closed=True),
+    Case(name="get behind the bar", target=lambda env: from_above(env, _gap(env), _CLEARANCE), closed=True),
 )

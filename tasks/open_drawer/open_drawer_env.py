@@ -6,11 +6,10 @@ from isaaclab.assets import Articulation
 
 from isaaclab_pc.assets.articulated import DRAWER_AXIS, DRAWER_TRAVEL, HANDLE_CENTER, HANDLE_GAP
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.tasks.open_drawer.expert import CASES
 from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
 from isaaclab_pc.tensors.poses import from_frame
 
@@ -33,6 +32,7 @@ class OpenDrawerEnv(PointCloudEnv):
     """
 
     cfg: OpenDrawerEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.open_drawer.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -62,10 +62,6 @@ class OpenDrawerEnv(PointCloudEnv):
     def opening(self) -> torch.Tensor:
         """How far the drawer is open, as a share of its travel, shape (N,)."""
         return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_TRAVEL
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     def _drawer_velocity(self) -> torch.Tensor:
         return self.cabinet.data.joint_vel.torch[:, 0]

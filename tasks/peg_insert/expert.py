@@ -1,18 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the peg insertion task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
-from isaaclab.utils.math import (
-    euler_xyz_from_quat,
-    quat_apply,
-    quat_error_magnitude,
-    quat_mul,
-    wrap_to_pi,
-)
+from isaaclab.utils.math import euler_xyz_from_quat, quat_apply, quat_error_magnitude, quat_mul, wrap_to_pi
 
 from isaaclab_pc.envs.expert import (
     Case,
@@ -29,9 +19,7 @@ from isaaclab_pc.envs.expert import (
     yaw_within_reach,
 )
 from isaaclab_pc.envs.manipulation import joint_speed, upright
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
+from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
 
 _CLEARANCE = 0.1
 """Height above the place of the grasp from which the gripper comes down [m]."""
@@ -121,14 +109,6 @@ def _tail(env: PegInsertEnv) -> Pose:
     return env.grasp_pos, downward(yaw_within_reach(env, yaw))
 
 
-def _above_tail(env: PegInsertEnv) -> Pose:
-    return from_above(env, _tail(env), _CLEARANCE, turned=_TURNED_ABOVE)
-
-
-def _up(env: PegInsertEnv) -> Pose:
-    return raised(stay(env), _CLEARANCE)
-
-
 def _in_line_at(env: PegInsertEnv, depth: torch.Tensor) -> Pose:
     """Return the tool's pose that brings the peg's head to a depth (N,) on the hole's axis [m], at the hole's yaw.
 
@@ -161,8 +141,12 @@ def _into_hole(env: PegInsertEnv) -> Pose:
 CASES = (
     Case(name="push into the hole", when=_guided, target=_into_hole, closed=True, gain=0.3),
     Case(name="unwind the arm", when=_wound_up, target=unwinding, closed=True),
-    Case(name="lift", when=_lying, target=_up, closed=True),
+    Case(name="lift", when=_lying, target=lambda env: raised(stay(env), _CLEARANCE), closed=True),
     Case(name="bring to the hole", when=_held, target=_in_line, closed=True, gain=0.25, step_length=0.02),
     Case(name="close", when=_around, target=_tail, closed=True),
-    Case(name="come from above", target=_above_tail, gain=0.5),
+    Case(
+        name="come from above",
+        target=lambda env: from_above(env, _tail(env), _CLEARANCE, turned=_TURNED_ABOVE),
+        gain=0.5,
+    ),
 )

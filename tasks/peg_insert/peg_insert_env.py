@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The peg insertion task."""
 
-from typing import cast
+from typing import Any
 
 import torch
 from isaaclab.assets import RigidObject
-from isaaclab.sim import MultiAssetSpawnerCfg
 
-from isaaclab_pc.assets.peg import BoxWithHoleCfg
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.tasks.peg_insert.expert import CASES
 from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.poses import from_frame, into_frame, orientation_in_frame
@@ -43,12 +40,14 @@ class PegInsertEnv(PointCloudEnv):
     """
 
     cfg: PegInsertEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.peg_insert.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
         self.peg: RigidObject = self.scene["peg"]
         self.box: RigidObject = self.scene["box"]
-        sizes = [cast(BoxWithHoleCfg, box).size for box in cast(MultiAssetSpawnerCfg, self.box.cfg.spawn).assets_cfg]
+        spawn: Any = self.box.cfg.spawn
+        sizes = [box.size for box in spawn.assets_cfg]
 
         plan = self.sim.get_clone_plan()
         assert plan is not None
@@ -134,10 +133,6 @@ class PegInsertEnv(PointCloudEnv):
     def _places_in_hole(self) -> torch.Tensor:
         """The same in the frame of the hole's middle [m], shape (N, 3, 3)."""
         return into_frame(self.hole_pos, self.box_quat, self._places_now)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("peg_x", "peg_y", "peg_yaw")

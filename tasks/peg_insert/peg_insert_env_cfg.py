@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the peg insertion task."""
 
-from typing import Literal, cast
+from typing import Any, Literal
 
 from isaaclab.actuators import ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg, AssetBaseCfg, RigidObjectCfg
 from isaaclab.cloner import CloneCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass, replace
-from isaaclab_newton.physics import MJWarpSolverCfg
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import table_cfg
@@ -99,6 +98,6 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     def __post_init__(self) -> None:
         """Let Newton hold a peg near its end: with pyramidal friction cones it creeps and turns in the fingers."""
         for physics in newton_presets(self.sim.physics):
-            solver = cast(MJWarpSolverCfg, physics.solver_cfg)
+            solver: Any = physics.solver_cfg
             solver.cone = "elliptic"
             solver.impratio = 10.0

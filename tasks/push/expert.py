@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the push task."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, stay
 from isaaclab_pc.envs.manipulation import upright
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.push.push_env import PushEnv
+from isaaclab_pc.tasks.push.push_env import PushEnv
 
 _CLEARANCE = 0.1
 """Height above the cube's centre at which the gripper passes over the cube [m]."""
@@ -37,10 +32,6 @@ _AHEAD = 0.02
 
 _BACK_ON_LINE = 0.3
 """Share of its distance from the line of the push that the tool makes good in a step."""
-
-
-def _arrived(env: PushEnv) -> torch.Tensor:
-    return env.goal_distance < _ARRIVED
 
 
 def _is_behind(env: PushEnv) -> torch.Tensor:
@@ -75,7 +66,7 @@ def _ahead(env: PushEnv) -> Pose:
 
 
 CASES = (
-    Case(name="stay", when=_arrived, target=stay, closed=True),
+    Case(name="stay", when=lambda env: env.goal_distance < _ARRIVED, target=stay, closed=True),
     Case(name="push", when=_is_behind, target=_ahead, closed=True, step_length=0.012),
     Case(name="get behind the cube", target=_behind, closed=True),
 )

@@ -5,11 +5,10 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.tasks.push.expert import CASES
 from isaaclab_pc.tasks.push.push_env_cfg import CUBE_EDGE, REGION_RADIUS, PushEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
@@ -42,6 +41,7 @@ class PushEnv(PointCloudEnv):
     """
 
     cfg: PushEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.push.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -75,10 +75,6 @@ class PushEnv(PointCloudEnv):
     def _way_to_goal(self) -> torch.Tensor:
         """Vector in the table's plane from the cube to the middle of the region [m], shape (N, 3)."""
         return (self.goal_pos - self.cube_pos) * constant_tensor((1.0, 1.0, 0.0), self.device)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("cube_x", "cube_y", "cube_yaw")

@@ -1,18 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the reach task."""
 
-from __future__ import annotations
+from isaaclab_pc.envs.expert import Case
 
-from typing import TYPE_CHECKING
-
-from isaaclab_pc.envs.expert import Case, Pose
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.reach.reach_env import ReachEnv
-
-
-def _target(env: ReachEnv) -> Pose:
-    return env.target_pos, env.tool_quat
-
-
-CASES = (Case(name="go to the target", target=_target),)
+CASES = (Case(name="go to the target", target=lambda env: (env.target_pos, env.tool_quat)),)

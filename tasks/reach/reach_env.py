@@ -5,11 +5,10 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.tasks.reach.expert import CASES
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -22,15 +21,12 @@ class ReachEnv(PointCloudEnv):
     """
 
     cfg: ReachEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.reach.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
         self.target: RigidObject = self.scene["target"]
         self.target_pos = manipulation.position(self, self.target)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     @kept
     def _distance(self) -> torch.Tensor:

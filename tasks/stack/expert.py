@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the stack task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from isaaclab_pc.envs.expert import (
@@ -19,9 +15,7 @@ from isaaclab_pc.envs.expert import (
     stay,
     unturned,
 )
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.stack.stack_env import StackEnv
+from isaaclab_pc.tasks.stack.stack_env import StackEnv
 
 _CLEARANCE = 0.12
 """Height above cube A's centre from which the gripper comes down [m]."""
@@ -37,10 +31,6 @@ _CLEAR = 0.01
 
 _RETREAT = 0.1
 """Height above cube A up to which the gripper moves once it let go [m]."""
-
-
-def _stacked(env: StackEnv) -> torch.Tensor:
-    return env.stacked
 
 
 def _held(env: StackEnv) -> torch.Tensor:
@@ -71,14 +61,10 @@ def _cube(env: StackEnv) -> Pose:
     return env.cube_a_pos, grasp_quat(env, env.cube_a.data.root_quat_w.torch)
 
 
-def _above_cube(env: StackEnv) -> Pose:
-    return from_above(env, _cube(env), _CLEARANCE)
-
-
 CASES = (
-    Case(name="let go", when=_stacked, target=_away, step_length=0.01),
+    Case(name="let go", when=lambda env: env.stacked, target=_away, step_length=0.01),
     Case(name="carry to the place", when=_held, target=_place, closed=True, step_length=0.02),
     Case(name="close", when=_closing, target=_cube, closed=True, step_length=0.02),
     # Slowly: on Newton, a gripper that arrives with a swing grasps worse.
-    Case(name="come from above", target=_above_cube, step_length=0.015),
+    Case(name="come from above", target=lambda env: from_above(env, _cube(env), _CLEARANCE), step_length=0.015),
 )

@@ -5,12 +5,11 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
-from isaaclab_pc.tasks.stack.expert import CASES
 from isaaclab_pc.tasks.stack.stack_env_cfg import CUBE_EDGE, StackEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
@@ -35,6 +34,7 @@ class StackEnv(PointCloudEnv):
     """
 
     cfg: StackEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.stack.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -82,10 +82,6 @@ class StackEnv(PointCloudEnv):
     def _motion(self) -> torch.Tensor:
         """Cube A's speed [m/s] and angular speed [rad/s], shape (N, 2)."""
         return torch.linalg.vector_norm(self.cube_a.data.root_vel_w.torch.unflatten(1, (2, 3)), dim=2)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("middle_x", "middle_y")

@@ -2,12 +2,11 @@
 """Configuration of the stack task."""
 
 import math
-from typing import cast
+from typing import Any
 
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
-from isaaclab_newton.physics import MJWarpSolverCfg
 
 from isaaclab_pc.assets.objects import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
@@ -76,7 +75,7 @@ class StackEnvCfg(PointCloudEnvCfg):
     def __post_init__(self) -> None:
         """Let stacked cubes stand still on Newton: they rock with the collision detection that the other tasks need."""
         for physics in newton_presets(self.sim.physics):
-            solver = cast(MJWarpSolverCfg, physics.solver_cfg)
+            solver: Any = physics.solver_cfg
             manager = "isaaclab_pc.physics.box_contacts:NewtonBoxContactManager"
             physics.class_type = manager
             solver.class_type = manager

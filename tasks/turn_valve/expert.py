@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The expert of the valve task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.envs.expert import Case, Pose, from_above, unturned
-
-if TYPE_CHECKING:
-    from isaaclab_pc.tasks.turn_valve.turn_valve_env import TurnValveEnv
+from isaaclab_pc.tasks.turn_valve.turn_valve_env import TurnValveEnv
 
 _CLEARANCE = 0.08
 """Height above the place to push from at which the gripper lines up [m]."""

@@ -9,12 +9,11 @@ from isaaclab.utils.math import wrap_to_pi
 
 from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.envs import manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
-from isaaclab_pc.tasks.turn_valve.expert import CASES
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.poses import from_frame, into_frame
@@ -43,6 +42,7 @@ class TurnValveEnv(PointCloudEnv):
     """
 
     cfg: TurnValveEnvCfg
+    expert = expert_of("isaaclab_pc.tasks.turn_valve.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -91,13 +91,6 @@ class TurnValveEnv(PointCloudEnv):
         offset = into_frame(self._center, self.valve.data.root_quat_w.torch, position)
         return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
 
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
-
-    def _speed(self) -> torch.Tensor:
-        return self.valve.data.joint_vel.torch[:, 0]
-
     def _goal(self) -> torch.Tensor:
         return self.goal_pos
 
@@ -125,7 +118,8 @@ class TurnValveEnv(PointCloudEnv):
 
     def _task_state(self) -> torch.Tensor:
         knob = self.knob_pos
-        angles = torch.stack([self.angle, self._speed(), self.target, self.turned], dim=1)
+        speed = self.valve.data.joint_vel.torch[:, 0]
+        angles = torch.stack([self.angle, speed, self.target, self.turned], dim=1)
         return torch.cat([knob, knob - self.tool_pos, self.goal_pos - knob, self._center, angles], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:

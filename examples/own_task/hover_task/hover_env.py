@@ -7,10 +7,9 @@ import torch
 from isaaclab.assets import RigidObject, RigidObjectCfg
 from isaaclab.utils import configclass
 
-from hover_task.expert import CASES
 from isaaclab_pc.assets.objects import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, manipulation
-from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
@@ -43,6 +42,7 @@ class HoverEnv(PointCloudEnv):
     """The methods that every task has; `PointCloudEnv` does the rest of a step."""
 
     cfg: HoverEnvCfg
+    expert = expert_of("hover_task.expert:CASES")
 
     def _bind_scene(self) -> None:
         super()._bind_scene()
@@ -51,10 +51,6 @@ class HoverEnv(PointCloudEnv):
     def goal_pos(self) -> torch.Tensor:
         """Return where the tool is to be, in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.cube) + constant_tensor((0.0, 0.0, self.cfg.height), self.device)
-
-    def expert(self) -> Expert:
-        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return Expert(self, CASES)
 
     def _distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.goal_pos() - self.tool_pos, dim=1)

@@ -34,13 +34,8 @@ def plan_batch(num_envs: int, samples_per_update: int, minibatch_size: int, *, w
 
     The samples per update come as close to the target as :data:`HORIZON` allows. Minibatches divide them exactly,
     because RL-Games refuses a remainder and RSL-RL drops it. Where the closest horizon has no divisor near the wanted
-    minibatch, the samples may move by up to `SAMPLES_SLACK` to find one.
-
-    Args:
-        num_envs: Environments.
-        samples_per_update: Samples the agent config wants per update.
-        minibatch_size: Samples the agent config wants per minibatch.
-        whole_envs: Whether a minibatch takes all steps of its environments, as a recurrent policy needs them.
+    minibatch, the samples may move by up to `SAMPLES_SLACK` to find one. With ``whole_envs``, a minibatch takes all
+    steps of its environments, as a recurrent policy needs them.
     """
     fewest, most = HORIZON
 

@@ -83,11 +83,10 @@ def check_intact(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 raise ValueError("it is compressed")
-            damaged = archive.testzip()
+            if damaged := archive.testzip():
+                raise ValueError(f"{damaged} differs from its checksum")
     except _UNREADABLE as error:
         raise ConfigError(f"checkpoint {path} is damaged ({error}): nothing was loaded") from error
-    if damaged is not None:
-        raise ConfigError(f"checkpoint {path} is damaged ({damaged} differs from its checksum): nothing was loaded")
     return header
 
 
@@ -123,10 +122,8 @@ def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: P
 def check_weights(path: Path, current: Mapping[str, Mapping[str, Any]], loaded: Any) -> None:
     """Refuse weights of other networks before any of them is copied.
 
-    Args:
-        path: The checkpoint, for the message.
-        current: State dict of each network of this run, by the network's name.
-        loaded: State dicts of the checkpoint, by the same names; further entries are not compared.
+    ``current`` are the state dicts of this run's networks by name, ``loaded`` those of the checkpoint, of which further
+    entries are not compared.
 
     Raises:
         ConfigError: A tensor is missing, added or of another shape; the message names the first one.
@@ -145,12 +142,10 @@ def check_weights(path: Path, current: Mapping[str, Mapping[str, Any]], loaded: 
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that the path never holds half of one.
+    """Write a checkpoint so that the path, whose folder is made, never holds half of one.
 
-    Args:
-        path: Where the file goes; its folder is made.
-        state: What a run resumes from: tensors, numbers, strings, lists, dicts. NumPy values are converted.
-        header: What the state belongs to; JSON values.
+    A run resumes from the state: tensors, numbers, strings, lists, dicts; NumPy values are converted. The header, in
+    JSON values, says what the state belongs to.
 
     Raises:
         NonFiniteError: A tensor holds a value that is not finite; nothing was written.
@@ -208,14 +203,9 @@ def acting_weights(algorithm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any, where: str = "state") -> Any:
-    """Convert a value to what ``weights_only=True`` can read.
+    """Convert a value to what ``weights_only=True`` can read: tensors without a graph, plain values, and containers.
 
-    Args:
-        value: Tensors, NumPy arrays and scalars, numbers, strings, None, and containers of them.
-        where: Name of the value, for the message.
-
-    Returns:
-        Tensors without a graph, Python numbers, strings, None, lists, tuples and dicts.
+    ``where`` is the value's name, for the message.
 
     Raises:
         TypeError: There is something else inside; the message says where.
@@ -267,11 +257,7 @@ def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
 
 
 def rng_state(device: str) -> dict[str, Any]:
-    """Return the state of every random generator that training draws from.
-
-    Returns:
-        The states of torch (CPU and, on a CUDA device, that device), NumPy and Python.
-    """
+    """Return the state of the random generators of torch (CPU and, on a CUDA device, that device), NumPy and Python."""
     import numpy as np
     import torch
 
@@ -294,12 +280,7 @@ def rng_state(device: str) -> dict[str, Any]:
 
 
 def set_rng_state(state: Mapping[str, Any], device: str) -> None:
-    """Set the random generators to a saved state.
-
-    Args:
-        state: What :func:`rng_state` returned.
-        device: The learner's device. The state of a GPU's generator is only used where this is a GPU.
-    """
+    """Set the random generators to a result of :func:`rng_state`; a GPU's is used only where ``device`` is one."""
     import numpy as np
     import torch
 

@@ -101,6 +101,13 @@ class Adapter(ABC):
     learning_rate_key: str
     """The setting that holds the learning rate, as a user writes it: ``agent.<field>``. For error messages."""
 
+    make: "Callable[[Any, Any, Path, str], Runner]"
+    """Make a runner of an environment, a configuration, the folder of the library's logs, and the networks' device.
+
+    The networks are freshly initialized. The environment is the gym environment, or the library's own vectorized one.
+    The library's configuration, after :meth:`configure`, is left as it is.
+    """
+
     @abstractmethod
     def batch_target(self, agent_cfg: Any) -> tuple[int, int]:
         """Return the samples per update and per minibatch that a configuration asks for, whatever ``num_envs``.
@@ -120,14 +127,6 @@ class Adapter(ABC):
     def replay_samples(self, agent_cfg: Any) -> int:
         """Return the samples that are kept over iterations; 0 where learning forgets them, as PPO does."""
         return 0
-
-    @abstractmethod
-    def make(self, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> "Runner":
-        """Build a runner around an environment, its networks freshly initialized on ``device``.
-
-        ``env`` is the gym environment, or the library's own vectorized one. ``agent_cfg``, the library's configuration
-        after :meth:`configure`, is left as it is. The library's logs go to ``run_dir``.
-        """
 
 
 class Runner(ABC):
@@ -235,9 +234,7 @@ class Runner(ABC):
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:
         """Write a checkpoint atomically: networks, optimizer, random generators, counters and the iteration.
 
-        Args:
-            path: Path of the file.
-            extra: Further entries of the header, such as the task's id; JSON values.
+        ``extra`` are further entries of the header, such as the task's id, in JSON values.
 
         Raises:
             NonFiniteError: Weights, optimizer or normalizers are not finite; nothing was written.
@@ -252,14 +249,9 @@ class Runner(ABC):
         save_checkpoint(path, state, header)
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore weights, optimizer, normalizers, learning rate, random generators and counters.
+        """Restore what :meth:`save` wrote, and return the header, with the ``extra`` that it was saved with.
 
-        Args:
-            path: A checkpoint that :meth:`save` wrote.
-            expected: Values that the header must have, besides the runner, the observations and the actions.
-
-        Returns:
-            The checkpoint's header, with the ``extra`` that it was saved with.
+        ``expected`` are values that the header must have, besides the runner, the observations and the actions.
 
         Raises:
             ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.

@@ -29,14 +29,9 @@ class SilentWriter:
         """Write nothing."""
 
 
-@contextlib.contextmanager
-def log_writer(run_dir: Path) -> Iterator[SummaryWriter | SilentWriter]:
+def log_writer(run_dir: Path) -> contextlib.AbstractContextManager[SummaryWriter | SilentWriter]:
     """Open TensorBoard's log in the first of several processes; the others write nothing."""
-    if world_rank() > 0:
-        yield SilentWriter()
-        return
-    with SummaryWriter(str(run_dir)) as writer:
-        yield writer
+    return contextlib.nullcontext(SilentWriter()) if world_rank() > 0 else SummaryWriter(str(run_dir))
 
 
 def random_first_lengths(env: Any) -> None:

@@ -29,11 +29,9 @@ class Tripwire:
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, networks: Sequence[nn.Module]) -> None:
-        """Put the tripwire into an optimizer's ``step``.
+        """Put the tripwire into an optimizer's ``step``; Adam and AdamW become fused.
 
-        Args:
-            optimizer: The library's optimizer, which also knows the parameters. Adam and AdamW become fused.
-            networks: Networks to restore the buffers of.
+        ``networks`` are those whose buffers are restored.
         """
         self._optimizer = optimizer
         self._networks = networks

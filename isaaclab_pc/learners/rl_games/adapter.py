@@ -38,57 +38,6 @@ from rl_games.common.tr_helpers import DefaultRewardsShaper
 from isaaclab_pc.learners.rl_games.agent import Agent, LogObserver
 
 
-class RlGamesAdapter(Adapter):
-    """Adapter of RL-Games."""
-
-    name = "rl_games"
-    learning_rate_key = "agent.params.config.learning_rate"
-
-    @override
-    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
-        config = agent_cfg["params"]["config"]
-        if "samples_per_update" in config:
-            samples = config["samples_per_update"]
-            return samples, max(1, samples // config["num_minibatches"])
-
-        # A task of another package: the samples of its usual environments.
-        usual_minibatch = config.get("minibatch_size_per_env", 1) * USUAL_NUM_ENVS
-        return config["horizon_length"] * USUAL_NUM_ENVS, config.get("minibatch_size", usual_minibatch)
-
-    @override
-    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
-        params = agent_cfg["params"]
-        config = params["config"]
-        network = params["network"]
-        params["seed"] = options.seed
-        config.update(device=options.device, device_name=options.device, name=options.experiment)
-
-        # RL-Games' own networks read one vector, whatever its groups.
-        if options.obs is not None and "actor" in network:
-            network["actor"] = policy_groups(options.obs)
-            params["env"]["obs_groups"] = {"obs": [*network["actor"], *network["critic"]], "states": []}
-        if options.max_iterations is not None:
-            config["max_epochs"] = options.max_iterations
-        if options.plan is not None:
-            config["horizon_length"] = options.plan.horizon
-            config["minibatch_size"] = options.plan.minibatch_size
-            if config.get("central_value_config") is not None:
-                config["central_value_config"]["minibatch_size"] = options.plan.minibatch_size
-            if network.get("rnn_type") is not None:
-                config["seq_length"] = options.plan.horizon
-
-    @override
-    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
-        return agent_cfg["params"]["config"]["max_epochs"]
-
-    @override
-    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "RlGamesRunner":
-        return RlGamesRunner(env, agent_cfg, run_dir, device)
-
-
-ADAPTER: Adapter = RlGamesAdapter()
-
-
 class RlGamesRunner(Runner):
     """RL-Games' PPO."""
 
@@ -153,6 +102,54 @@ class RlGamesRunner(Runner):
     @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {"model": self._agent.model}
+
+
+class RlGamesAdapter(Adapter):
+    """Adapter of RL-Games."""
+
+    name = "rl_games"
+    make = RlGamesRunner
+    learning_rate_key = "agent.params.config.learning_rate"
+
+    @override
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        config = agent_cfg["params"]["config"]
+        if "samples_per_update" in config:
+            samples = config["samples_per_update"]
+            return samples, max(1, samples // config["num_minibatches"])
+
+        # A task of another package: the samples of its usual environments.
+        usual_minibatch = config.get("minibatch_size_per_env", 1) * USUAL_NUM_ENVS
+        return config["horizon_length"] * USUAL_NUM_ENVS, config.get("minibatch_size", usual_minibatch)
+
+    @override
+    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
+        params = agent_cfg["params"]
+        config = params["config"]
+        network = params["network"]
+        params["seed"] = options.seed
+        config.update(device=options.device, device_name=options.device, name=options.experiment)
+
+        # RL-Games' own networks read one vector, whatever its groups.
+        if options.obs is not None and "actor" in network:
+            network["actor"] = policy_groups(options.obs)
+            params["env"]["obs_groups"] = {"obs": [*network["actor"], *network["critic"]], "states": []}
+        if options.max_iterations is not None:
+            config["max_epochs"] = options.max_iterations
+        if options.plan is not None:
+            config["horizon_length"] = options.plan.horizon
+            config["minibatch_size"] = options.plan.minibatch_size
+            if config.get("central_value_config") is not None:
+                config["central_value_config"]["minibatch_size"] = options.plan.minibatch_size
+            if network.get("rnn_type") is not None:
+                config["seq_length"] = options.plan.horizon
+
+    @override
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        return agent_cfg["params"]["config"]["max_epochs"]
+
+
+ADAPTER: Adapter = RlGamesAdapter()
 
 
 class _Policy(nn.Module):

@@ -35,45 +35,38 @@ MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule, as with RSL-RL."""
 
 
-class LogObserver(AlgoObserver):
+class LogObserver(IterationLog, AlgoObserver):
     """Keeps the environment's log."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        super().__init__()
-        self.env_log = IterationLog()
 
     def process_infos(self, infos: Mapping[str, Any], done_indices: Tensor) -> None:
         """Keep the log of a step; Isaac Lab's wrapper calls it ``episode``."""
-        self.env_log.add_extras(infos)
+        self.add_extras(infos)
 
 
 class ShuffledDataset(PPODataset):
-    """Random minibatches; those of RL-Games are blocks of environments, the same in every update."""
+    """Random minibatches, of whole sequences where there is a memory.
+
+    Those of RL-Games are blocks of environments, the same in every update.
+    """
 
     def update_values_dict(self, values_dict: dict[str, Any] | None) -> None:
         """Take the samples of an update, and draw their order."""
         super().update_values_dict(values_dict)
         if values_dict is not None:
-            count = self.batch_size // self.seq_length if self.is_rnn else self.batch_size
-            self._order = torch.randperm(count, device=self.device)
+            self._steps = torch.arange(self.seq_length if self.is_rnn else 1, device=self.device)
+            self._order = torch.randperm(self.batch_size // len(self._steps), device=self.device)
 
-    def _get_item(self, idx: int) -> dict[str, Any]:
+    def __getitem__(self, idx: int) -> dict[str, Any]:
         """Return a minibatch; shuffled copies of all samples would take as much memory as a rollout."""
-        self.last_range = (idx * self.minibatch_size, (idx + 1) * self.minibatch_size)
-        rows = self._order[slice(*self.last_range)]
-        return {name: _rows_of(value, rows) for name, value in self.values_dict.items() if value is not None}
-
-    def _get_item_rnn(self, idx: int) -> dict[str, Any]:
-        """Return a minibatch of whole sequences, and the memory at the start of each."""
-        self.last_range = (idx * self.num_games_batch, (idx + 1) * self.num_games_batch)
-        sequences = self._order[slice(*self.last_range)]
-        steps = torch.arange(self.seq_length, device=self.device)
-        rows = (sequences[:, None] * self.seq_length + steps).flatten()
+        count = self.minibatch_size // len(self._steps)
+        chosen = self._order[idx * count : (idx + 1) * count]
+        rows = (chosen[:, None] * len(self._steps) + self._steps).flatten()
 
         values = {name: value for name, value in self.values_dict.items() if name != "rnn_states"}
         batch = {name: None if value is None else _rows_of(value, rows) for name, value in values.items()}
-        return {**batch, "rnn_states": [state[:, sequences] for state in self.values_dict["rnn_states"]]}
+        if self.is_rnn:
+            batch["rnn_states"] = [state[:, chosen] for state in self.values_dict["rnn_states"]]
+        return batch
 
     def update_mu_sigma(self, mu: Tensor, sigma: Tensor) -> None:
         """Keep the distribution of the policy that acted: the KL divergence is measured against it."""
@@ -217,7 +210,7 @@ class Agent(A2CAgent):
         )
         episodes_ended = self.game_rewards.current_size > 0
         metrics = iteration_metrics(
-            {**self.algo_observer.env_log.take_means(), **end_iteration(self.tripwires)},
+            {**self.algo_observer.take_means(), **end_iteration(self.tripwires)},
             float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
             float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
             env_steps=self.curr_frames,

@@ -56,15 +56,11 @@ class PointCloudNetwork(ActorCritic):
     def forward(  # type: ignore[override]
         self, input_dict: Mapping[str, Any]
     ) -> tuple[Tensor, Tensor, Tensor, State | None]:
-        """Compute what RL-Games asks for, and update the normalizers.
+        """Return mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1), and memory.
 
-        Args:
-            input_dict: ``obs``, the observation groups by name, and ``is_train``: whether this is an update, in which
-                the normalizers count the samples, or a rollout, which uses the counts. With a memory also
-                ``rnn_states`` and, in an update, ``seq_length`` and ``dones``: if an episode began at a sample, (B,).
-
-        Returns:
-            Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1), and the memory.
+        It is given ``obs``, the observation groups by name, and ``is_train``: whether this is an update, in which the
+        normalizers count the samples, or a rollout, which uses the counts. With a memory there are also ``rnn_states``
+        and, in an update, ``seq_length`` and ``dones``: if an episode began at a sample, (B,).
         """
         obs = input_dict["obs"]
         is_update = input_dict.get("is_train", True)

@@ -31,60 +31,6 @@ from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from isaaclab_pc.tensors.distributed import world_rank, world_size
 
 
-class RslRlAdapter(Adapter):
-    """Adapter of RSL-RL."""
-
-    name = "rsl_rl"
-    learning_rate_key = "agent.algorithm.learning_rate"
-
-    @override
-    def batch_target(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> tuple[int, int]:
-        # A task of another package: the samples of its usual environments.
-        samples = getattr(agent_cfg, "samples_per_update", agent_cfg.num_steps_per_env * USUAL_NUM_ENVS)
-        return samples, max(1, samples // agent_cfg.algorithm.num_mini_batches)
-
-    @override
-    def configure(self, agent_cfg: Any, options: LearnerOptions) -> None:
-        agent_cfg.seed = options.seed
-        agent_cfg.device = options.device
-        agent_cfg.experiment_name = options.experiment
-
-        if options.obs is not None:
-            learner = "student" if hasattr(agent_cfg, "student") else "actor"
-            agent_cfg.obs_groups = {**agent_cfg.obs_groups, learner: policy_groups(options.obs)}
-        if options.max_iterations is not None:
-            agent_cfg.max_iterations = options.max_iterations
-        if options.plan is not None:
-            agent_cfg.num_steps_per_env = options.plan.horizon
-            agent_cfg.algorithm.num_mini_batches = options.plan.num_minibatches
-
-        if options.init is not None:
-            agent_cfg.algorithm.checkpoint = str(options.init)
-        if options.replay_samples is not None:
-            agent_cfg.algorithm.replay_samples = options.replay_samples
-        if options.teacher is not None:
-            taught = options.teacher.agent_cfg
-            agent_cfg.teacher = taught.student if hasattr(taught, "student") else taught.actor
-            agent_cfg.teacher_checkpoint = str(options.teacher.checkpoint)
-            # A policy with obs=state sees the critic's group.
-            agent_cfg.obs_groups = {**agent_cfg.obs_groups, "teacher": ["critic"]}
-
-    @override
-    def replay_samples(self, agent_cfg: Any) -> int:
-        return getattr(agent_cfg.algorithm, "replay_samples", 0)
-
-    @override
-    def max_iterations(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> int:
-        return agent_cfg.max_iterations
-
-    @override
-    def make(self, env: Any, agent_cfg: RslRlOnPolicyRunnerCfg, run_dir: Path, device: str) -> "RslRlRunner":
-        return RslRlRunner(env, agent_cfg, run_dir, device)
-
-
-ADAPTER: Adapter = RslRlAdapter()
-
-
 class RslRlRunner(Runner):
     """RSL-RL's PPO, and this package's algorithms behind its runner."""
 
@@ -167,6 +113,57 @@ class RslRlRunner(Runner):
     def _acting_modules(self) -> dict[str, nn.Module]:
         name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
         return {name: self._library.alg.get_policy()}
+
+
+class RslRlAdapter(Adapter):
+    """Adapter of RSL-RL."""
+
+    name = "rsl_rl"
+    make = RslRlRunner
+    learning_rate_key = "agent.algorithm.learning_rate"
+
+    @override
+    def batch_target(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> tuple[int, int]:
+        # A task of another package: the samples of its usual environments.
+        samples = getattr(agent_cfg, "samples_per_update", agent_cfg.num_steps_per_env * USUAL_NUM_ENVS)
+        return samples, max(1, samples // agent_cfg.algorithm.num_mini_batches)
+
+    @override
+    def configure(self, agent_cfg: Any, options: LearnerOptions) -> None:
+        agent_cfg.seed = options.seed
+        agent_cfg.device = options.device
+        agent_cfg.experiment_name = options.experiment
+
+        if options.obs is not None:
+            learner = "student" if hasattr(agent_cfg, "student") else "actor"
+            agent_cfg.obs_groups = {**agent_cfg.obs_groups, learner: policy_groups(options.obs)}
+        if options.max_iterations is not None:
+            agent_cfg.max_iterations = options.max_iterations
+        if options.plan is not None:
+            agent_cfg.num_steps_per_env = options.plan.horizon
+            agent_cfg.algorithm.num_mini_batches = options.plan.num_minibatches
+
+        if options.init is not None:
+            agent_cfg.algorithm.checkpoint = str(options.init)
+        if options.replay_samples is not None:
+            agent_cfg.algorithm.replay_samples = options.replay_samples
+        if options.teacher is not None:
+            taught = options.teacher.agent_cfg
+            agent_cfg.teacher = taught.student if hasattr(taught, "student") else taught.actor
+            agent_cfg.teacher_checkpoint = str(options.teacher.checkpoint)
+            # A policy with obs=state sees the critic's group.
+            agent_cfg.obs_groups = {**agent_cfg.obs_groups, "teacher": ["critic"]}
+
+    @override
+    def replay_samples(self, agent_cfg: Any) -> int:
+        return getattr(agent_cfg.algorithm, "replay_samples", 0)
+
+    @override
+    def max_iterations(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> int:
+        return agent_cfg.max_iterations
+
+
+ADAPTER: Adapter = RslRlAdapter()
 
 
 def _networks(alg: Any) -> list[Any]:

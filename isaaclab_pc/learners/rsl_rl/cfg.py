@@ -99,7 +99,9 @@ class DistillRunnerCfg(RslRlBaseRunnerCfg):
     """That policy's checkpoint; empty where the task's expert teaches."""
 
 
-def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
+def make_cfg(
+    settings: PpoSettings, experiment: str, algorithm: type[RslRlPpoAlgorithmCfg] = RslRlPpoAlgorithmCfg
+) -> PpoRunnerCfg:
     """Translate settings for RSL-RL 5.5 to a new configuration; the policy reads point clouds."""
     hidden = settings.actor_hidden
     actor = _network(PointCloudModelCfg, settings.encoder, hidden, settings.activation, settings.init_std)
@@ -116,15 +118,28 @@ def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
         critic=RslRlMLPModelCfg(
             hidden_dims=list(settings.critic_hidden), activation=settings.activation, obs_normalization=True
         ),
-        algorithm=RslRlPpoAlgorithmCfg(**_algorithm(settings), use_clipped_value_loss=True),
+        algorithm=algorithm(
+            num_learning_epochs=settings.num_epochs,
+            num_mini_batches=settings.num_minibatches,
+            learning_rate=settings.learning_rate,
+            schedule=settings.schedule,
+            desired_kl=settings.desired_kl,
+            gamma=settings.gamma,
+            lam=settings.lam,
+            entropy_coef=settings.entropy_coef,
+            clip_param=settings.clip,
+            value_loss_coef=settings.value_coef,
+            use_clipped_value_loss=True,
+            max_grad_norm=settings.max_grad_norm,
+        ),
     )
 
 
 def make_finetune_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
     """Translate settings of PPO that starts from a distilled policy, as :func:`make_cfg` does."""
-    cfg = make_cfg(settings, experiment)
+    cfg = make_cfg(settings, experiment, FineTuneAlgorithmCfg)
     # Clipped, values would move by the clip at most in an update, and they have a long way to those of a good policy.
-    cfg.algorithm = FineTuneAlgorithmCfg(**_algorithm(settings), use_clipped_value_loss=False)
+    cfg.algorithm.use_clipped_value_loss = False
     return cfg
 
 
@@ -160,19 +175,3 @@ def _network(
         # RL-Games learns the logarithm, too.
         distribution_cfg=RslRlMLPModelCfg.GaussianDistributionCfg(init_std=action_std, std_type="log"),
     )
-
-
-def _algorithm(settings: PpoSettings) -> dict[str, Any]:
-    return {
-        "num_learning_epochs": settings.num_epochs,
-        "num_mini_batches": settings.num_minibatches,
-        "learning_rate": settings.learning_rate,
-        "schedule": settings.schedule,
-        "desired_kl": settings.desired_kl,
-        "gamma": settings.gamma,
-        "lam": settings.lam,
-        "entropy_coef": settings.entropy_coef,
-        "clip_param": settings.clip,
-        "value_loss_coef": settings.value_coef,
-        "max_grad_norm": settings.max_grad_norm,
-    }

@@ -52,18 +52,11 @@ class ReplayDistillation(Distillation):
         device: str,
         multi_gpu_cfg: dict | None = None,
     ) -> None:
-        """Prepare for training; the replay is made when it begins.
+        """Prepare for training in N environments; the replay is made when it begins.
 
-        Args:
-            student: The network that learns.
-            teacher: Gives the labels.
-            settings: How the student learns.
-            env: The environments in which it learns, N.
-            shapes: Shape of one observation of each group that the student reads.
-            horizon: Steps of each environment per iteration.
-            max_iterations: Iterations of the whole run, over which the learning rate decays.
-            device: Device of the student.
-            multi_gpu_cfg: RSL-RL's ranks; None: there is one process.
+        ``shapes`` are those of one observation of each group that the student reads, ``horizon`` the steps of each
+        environment per iteration. The learning rate decays over ``max_iterations``, those of the whole run.
+        ``multi_gpu_cfg`` are RSL-RL's ranks; None: there is one process.
         """
         # The base class asks a storage only through how many steps its gradient may flow back.
         storage: Any = SimpleNamespace(num_transitions_per_env=1)
@@ -126,7 +119,10 @@ class ReplayDistillation(Distillation):
         labels = torch.where(labels.isfinite(), labels, student).clamp(-1.0, 1.0)
         self._keep(obs, labels)
 
-        self._draw_turns()
+        draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
+        ends = draws[0] < 1.0 / self._settings.turn_steps
+        # While the share is 1, the student has no turn that would have to end first.
+        self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
         return torch.where(self._teacher_acts[:, None], labels, student)
 
     def _keep(self, obs: TensorDict, labels: Tensor) -> None:
@@ -155,12 +151,16 @@ class ReplayDistillation(Distillation):
         """
         assert self.replay is not None
         self.num_updates += 1
-        self._set_learning_rate()
+        self.learning_rate = decayed_rate(self._settings.learning_rate, self.num_updates - 1, self._max_iterations)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+
         share = {"expert_share": self.expert_share}
         steps = self.num_learning_epochs * self._settings.num_mini_batches
         if len(self.replay) < self._needed_samples:
             self._owed_steps += steps
             return share
+
         is_last = self.num_updates >= self._max_iterations
         made_up = self._owed_steps if is_last else min(self._owed_steps, steps)
         self._owed_steps -= made_up
@@ -225,9 +225,15 @@ class ReplayDistillation(Distillation):
         cfg["obs_groups"] = resolve_obs_groups(obs, cfg["obs_groups"], ["student"])
 
         student = student_class(obs, cfg["obs_groups"], "student", env.num_actions, **student_cfg)
+        teacher: Teacher = ExpertTeacher(getattr(env, "unwrapped", env))
+        if cfg["teacher_checkpoint"]:
+            model_class, model_cfg = resolve_class(cfg["teacher"])
+            model = model_class(obs, cfg["obs_groups"], "teacher", env.num_actions, **model_cfg)
+            teacher = PolicyTeacher(model, Path(cfg["teacher_checkpoint"]))
+
         return alg_class(
             student,
-            _make_teacher(obs, env, cfg),
+            teacher,
             ImitationCfg(**alg_cfg),
             env,
             {name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
@@ -236,18 +242,6 @@ class ReplayDistillation(Distillation):
             device=device,
             multi_gpu_cfg=cfg["multi_gpu"],
         )
-
-    def _draw_turns(self) -> None:
-        """Draw the actor of some environments anew."""
-        draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
-        ends = draws[0] < 1.0 / self._settings.turn_steps
-        # While the share is 1, the student has no turn that would have to end first.
-        self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
-
-    def _set_learning_rate(self) -> None:
-        self.learning_rate = decayed_rate(self._settings.learning_rate, self.num_updates - 1, self._max_iterations)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate
 
 
 class Shortening:
@@ -278,16 +272,6 @@ class Shortening:
             self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
             ends = self._steps >= self._fulfilled_steps
             self._env.episode_length_buf.masked_fill_(ends, self._env.max_episode_length - 1)
-
-
-def _make_teacher(obs: TensorDict, env: VecEnv, cfg: Mapping[str, Any]) -> Teacher:
-    """Return the policy that the configuration names, or else the task's expert."""
-    if not cfg["teacher_checkpoint"]:
-        return ExpertTeacher(getattr(env, "unwrapped", env))
-
-    model_class, model_cfg = resolve_class(cfg["teacher"])
-    model = model_class(obs, cfg["obs_groups"], "teacher", env.num_actions, **model_cfg)
-    return PolicyTeacher(model, Path(cfg["teacher_checkpoint"]))
 
 
 def expert_share(samples: int, last: float, decay_samples: int) -> float:

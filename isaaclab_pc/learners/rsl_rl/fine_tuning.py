@@ -82,8 +82,15 @@ class FineTuning(PPO):
         super().train_mode()
         # Statistics of what PPO sees would change the inputs of a network that was trained with others.
         self._raw_actor.obs_normalizer.eval()
-        if self.num_updates == 0:
-            self._load_actor()
+        if self.num_updates > 0:
+            return
+
+        state, _ = load_checkpoint(self._checkpoint, self.device, ("algorithm",))
+        learned = _without_noise(next(iter(acting_weights(state["algorithm"]).values()), {}))
+        here = self._raw_actor.state_dict()
+        check_weights(self._checkpoint, {"actor": _without_noise(here)}, {"actor": learned})
+        self._raw_actor.load_state_dict({**here, **learned})
+        self._reference.actor.load_state_dict(self._raw_actor.state_dict())
 
     def update(self) -> dict[str, float]:
         """Learn from the rollout, the critic alone at first, then both; return the mean of each loss."""
@@ -108,15 +115,6 @@ class FineTuning(PPO):
         self.num_updates = int(loaded_dict["progress"]["iterations"])
         self._reference.actor.load_state_dict(loaded_dict["reference_state_dict"], strict=strict)
         return super().load(loaded_dict, load_cfg, strict)
-
-    def _load_actor(self) -> None:
-        state, _ = load_checkpoint(self._checkpoint, self.device, ("algorithm",))
-        learned = _without_noise(next(iter(acting_weights(state["algorithm"]).values()), {}))
-        here = self._raw_actor.state_dict()
-
-        check_weights(self._checkpoint, {"actor": _without_noise(here)}, {"actor": learned})
-        self._raw_actor.load_state_dict({**here, **learned})
-        self._reference.actor.load_state_dict(self._raw_actor.state_dict())
 
     def _set_critic_rate(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         _, of_critic = optimizer.param_groups

@@ -62,12 +62,10 @@ class PointCloudModel(MLPModel):
     def get_latent(
         self, obs: TensorDict, masks: Tensor | None = None, hidden_state: HiddenState = None
     ) -> torch.Tensor:
-        """Compute the perceptron's input, (B, D), or of padded trajectories (T, B, D).
+        """Compute the perceptron's input, (B, D), of observations by group, batch (B,); the model keeps the memory.
 
-        Args:
-            obs: Observations by group, batch (B,); with masks, trajectories padded to one length, batch (T, R).
-            masks: Which steps of the trajectories are not padding, (T, R), bool; None in a rollout.
-            hidden_state: The memory at the start of the trajectories; None in a rollout, where the model keeps it.
+        In an update they are trajectories padded to one length, batch (T, R), and the input is (T, B, D). ``masks``
+        tell which of their steps are not padding, (T, R), bool; ``hidden_state`` is the memory at their start.
         """
         if self.memory is None:
             return self._see(obs)

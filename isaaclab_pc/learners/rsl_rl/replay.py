@@ -46,7 +46,8 @@ class ReplayBuffer:
         start = (self._added + added - kept) % self._capacity
         until_end = min(kept, self._capacity - start)
 
-        for ring, values in self._pairs(obs, labels):
+        groups = [(ring, obs[name]) for name, ring in self._groups.items()]
+        for ring, values in [*groups, (self._labels, labels)]:
             newest = values[added - kept :]
             ring[start : start + until_end] = newest[:until_end]
             ring[: kept - until_end] = newest[until_end:]
@@ -64,8 +65,3 @@ class ReplayBuffer:
         """Return groups of the samples that were added last, batch (count,), the oldest first."""
         last = torch.arange(self._added - count, self._added, device=self._labels.device) % self._capacity
         return TensorDict({name: self._groups[name][last] for name in names}, batch_size=[count])
-
-    def _pairs(self, obs: Mapping[str, Tensor], labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        for name, ring in self._groups.items():
-            yield ring, obs[name]
-        yield self._labels, labels

@@ -23,10 +23,75 @@ from isaaclab_pc.learners.sb3.agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.learners.sb3.env import GroupEnv
 
 
+class Sb3Runner(Runner):
+    """Stable-Baselines3's PPO."""
+
+    def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
+        """Build networks, optimizer and rollout; see :meth:`~isaaclab_pc.learners.Adapter.make`."""
+        super().__init__(run_dir, device)
+        self._env = env
+
+        groups = read_groups(agent_cfg)
+        vectorized = GroupEnv(env, None if groups is None else list(dict.fromkeys(groups[0] + groups[1])))
+        self._agent = Agent(vectorized, agent_cfg, device)
+        self._policy = _Policy(self._agent)
+
+        space = vectorized.observation_space
+        spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else {"policy": space}
+        shapes = {name: own.shape or () for name, own in spaces.items()}
+        num_actions = env.unwrapped.single_action_space.shape[0]
+        self._identity = checkpoint_identity(ADAPTER.name, shapes, num_actions)
+
+    @override
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
+        agent = self._agent
+        with log_writer(self._run_dir) as writer:
+
+            def after_update() -> bool:
+                metrics = iteration_metrics(
+                    {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
+                    *agent.env.episodes.means(),
+                    env_s=agent.env.clock.take(),
+                    collect_s=agent.collect_s,
+                    learn_s=agent.learn_s,
+                    env_steps=agent.n_steps * agent.n_envs,
+                    of_update=agent.take_metrics(),
+                    device=self._device,
+                )
+                write_metrics(writer, metrics, self.completed_iterations + 1)
+                return after_iteration(metrics)
+
+            agent.run(self.completed_iterations, max_iterations, after_update)
+
+    @override
+    def holders(self) -> Mapping[str, Any]:
+        rollout = self._agent.rollout_buffer
+        return {
+            "rollout storage": rollout.tensors() if isinstance(rollout, GroupRollout) else {},
+            "network weights": [self._agent.network or self._agent.policy],
+            "optimizer": self._agent.policy.optimizer.state,
+        }
+
+    @override
+    def _library_state(self) -> dict[str, Any]:
+        policy = self._agent.policy
+        return {"algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()}}
+
+    @override
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        self._agent.policy.load_state_dict(state["algorithm"]["model"])
+        self._agent.policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
+
+    @override
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        return {"model": self._agent.policy}
+
+
 class Sb3Adapter(Adapter):
     """Adapter of Stable-Baselines3."""
 
     name = "sb3"
+    make = Sb3Runner
     learning_rate_key = "agent.learning_rate"
 
     @override
@@ -62,79 +127,8 @@ class Sb3Adapter(Adapter):
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
         return max(1, int(agent_cfg["n_timesteps"]) // _samples(agent_cfg))
 
-    @override
-    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "Sb3Runner":
-        return Sb3Runner(env, agent_cfg, run_dir, device)
-
 
 ADAPTER: Adapter = Sb3Adapter()
-
-
-class Sb3Runner(Runner):
-    """Stable-Baselines3's PPO."""
-
-    def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
-        """Build networks, optimizer and rollout; see :meth:`~isaaclab_pc.learners.Adapter.make`."""
-        super().__init__(run_dir, device)
-        self._env = env
-
-        groups = read_groups(agent_cfg)
-        vectorized = GroupEnv(env, None if groups is None else list(dict.fromkeys(groups[0] + groups[1])))
-        self._agent = Agent(vectorized, agent_cfg, device)
-        self._policy = _Policy(self._agent)
-
-        space = vectorized.observation_space
-        spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else {"policy": space}
-        shapes = {name: own.shape or () for name, own in spaces.items()}
-        num_actions = env.unwrapped.single_action_space.shape[0]
-        self._identity = checkpoint_identity(ADAPTER.name, shapes, num_actions)
-
-    @override
-    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
-        with log_writer(self._run_dir) as writer:
-
-            def after_update() -> bool:
-                metrics = self._measure()
-                write_metrics(writer, metrics, self.completed_iterations + 1)
-                return after_iteration(metrics)
-
-            self._agent.run(self.completed_iterations, max_iterations, after_update)
-
-    def _measure(self) -> dict[str, float]:
-        agent = self._agent
-        return iteration_metrics(
-            {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
-            *agent.env.episodes.means(),
-            env_s=agent.env.clock.take(),
-            collect_s=agent.collect_s,
-            learn_s=agent.learn_s,
-            env_steps=agent.n_steps * agent.n_envs,
-            of_update=agent.take_metrics(),
-            device=self._device,
-        )
-
-    @override
-    def holders(self) -> Mapping[str, Any]:
-        rollout = self._agent.rollout_buffer
-        return {
-            "rollout storage": rollout.tensors() if isinstance(rollout, GroupRollout) else {},
-            "network weights": [self._agent.network or self._agent.policy],
-            "optimizer": self._agent.policy.optimizer.state,
-        }
-
-    @override
-    def _library_state(self) -> dict[str, Any]:
-        policy = self._agent.policy
-        return {"algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()}}
-
-    @override
-    def _restore_library(self, state: Mapping[str, Any]) -> None:
-        self._agent.policy.load_state_dict(state["algorithm"]["model"])
-        self._agent.policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
-
-    @override
-    def _acting_modules(self) -> dict[str, nn.Module]:
-        return {"model": self._agent.policy}
 
 
 class _Policy(nn.Module):

@@ -12,8 +12,8 @@ One difference stays: the loss of a value that left the clipping range has no gr
 """
 
 import copy
-import importlib
 import math
+import pkgutil
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -80,8 +80,10 @@ class Agent(PPO):
     def __init__(self, env: GroupEnv, cfg: Mapping[str, Any], device: str) -> None:
         """Build networks, optimizer and rollout from the whole configuration."""
         self._desired_kl: float | None = cfg.get("desired_kl")
-        self._is_finite_horizon = getattr(env.isaac_env.unwrapped.cfg, "is_finite_horizon", False)
         super().__init__(env=env, device=device, **_arguments(cfg, env.num_envs))
+        is_finite_horizon = getattr(env.unwrapped.cfg, "is_finite_horizon", False)
+        self.bootstrap = 0.0 if is_finite_horizon else self.gamma
+        """Share of its last value that an episode which ran out of time is worth from then on."""
         self.set_logger(Logger(None, []))
         if self.target_kl is not None and world_size() > 1:
             raise ConfigError("agent.target_kl ends updates at different times in several processes: set gpus=1.")
@@ -140,10 +142,6 @@ class Agent(PPO):
         self.learn_s = time.perf_counter() - started
         self._stops = self._after_update()
 
-    def bootstrap(self, values: np.ndarray) -> np.ndarray:
-        """Return the rest, (N,), of episodes that ran out of time with the last step, from its values, (N, 1)."""
-        return (0.0 if self._is_finite_horizon else self.gamma) * values[:, 0] * self.env.truncated
-
     def take_metrics(self) -> dict[str, float]:
         """Return what the last update measured."""
         return {
@@ -198,10 +196,11 @@ class _EveryStep(BaseCallback):
         self._env = env
 
     def _on_training_start(self) -> None:
-        random_first_lengths(self._env.isaac_env)
+        random_first_lengths(self._env)
 
     def _on_step(self) -> bool:
-        self.locals["rewards"] += self.model.bootstrap(self.locals["values"].cpu().numpy())
+        values = self.locals["values"].cpu().numpy()[:, 0]
+        self.locals["rewards"] += self.model.bootstrap * values * self._env.truncated
         return True
 
 
@@ -211,8 +210,7 @@ def _arguments(cfg: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
     if read_groups(cfg) is None:
         return process_sb3_cfg(arguments, num_envs)
 
-    module, _, name = arguments["policy"].partition(":")
-    arguments["policy"] = getattr(importlib.import_module(module), name)
+    arguments["policy"] = pkgutil.resolve_name(arguments["policy"])
     arguments["rollout_buffer_class"] = GroupRollout
     arguments["batch_size"] = num_envs * arguments["n_steps"] // arguments.pop("n_minibatches")
     return arguments

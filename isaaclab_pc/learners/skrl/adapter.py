@@ -41,49 +41,6 @@ _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_pre
 logging.getLogger("skrl").setLevel(logging.ERROR)
 
 
-class SkrlAdapter(Adapter):
-    """Adapter of skrl."""
-
-    name = "skrl"
-    learning_rate_key = "agent.agent.learning_rate"
-
-    @override
-    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
-        agent = agent_cfg["agent"]
-        if agent["class"].lower() != "ppo":
-            asked = f"this task's skrl agent is {agent['class']}"
-            raise ConfigError(f"runner=skrl trains with PPO, and {asked}: give runner=rsl_rl.")
-
-        # A task of another package: the samples of its usual environments.
-        samples = agent_cfg.get("samples_per_update", agent["rollouts"] * USUAL_NUM_ENVS)
-        return samples, max(1, samples // agent["mini_batches"])
-
-    @override
-    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
-        agent = agent_cfg["agent"]
-        iterations = options.max_iterations or self.max_iterations(agent_cfg)
-        agent_cfg["seed"] = options.seed
-        agent["experiment"]["directory"] = options.experiment
-
-        if options.obs is not None and read_groups(agent_cfg) is not None:
-            agent_cfg["models"]["policy"]["actor"] = policy_groups(options.obs)
-        if options.plan is not None:
-            agent["rollouts"] = options.plan.horizon
-            agent["mini_batches"] = options.plan.num_minibatches
-        agent_cfg["trainer"]["timesteps"] = iterations * agent["rollouts"]
-
-    @override
-    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
-        return max(1, agent_cfg["trainer"]["timesteps"] // agent_cfg["agent"]["rollouts"])
-
-    @override
-    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "SkrlRunner":
-        return SkrlRunner(env, agent_cfg, run_dir, device)
-
-
-ADAPTER: Adapter = SkrlAdapter()
-
-
 class SkrlRunner(Runner):
     """skrl's PPO."""
 
@@ -193,6 +150,46 @@ class SkrlRunner(Runner):
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the agent that a checkpoint holds, by name; ``model`` is the policy."""
         return {"model" if name == "policy" else name: part for name, part in self._agent.checkpoint_modules.items()}
+
+
+class SkrlAdapter(Adapter):
+    """Adapter of skrl."""
+
+    name = "skrl"
+    make = SkrlRunner
+    learning_rate_key = "agent.agent.learning_rate"
+
+    @override
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        agent = agent_cfg["agent"]
+        if agent["class"].lower() != "ppo":
+            asked = f"this task's skrl agent is {agent['class']}"
+            raise ConfigError(f"runner=skrl trains with PPO, and {asked}: give runner=rsl_rl.")
+
+        # A task of another package: the samples of its usual environments.
+        samples = agent_cfg.get("samples_per_update", agent["rollouts"] * USUAL_NUM_ENVS)
+        return samples, max(1, samples // agent["mini_batches"])
+
+    @override
+    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
+        agent = agent_cfg["agent"]
+        iterations = options.max_iterations or self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = options.seed
+        agent["experiment"]["directory"] = options.experiment
+
+        if options.obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["models"]["policy"]["actor"] = policy_groups(options.obs)
+        if options.plan is not None:
+            agent["rollouts"] = options.plan.horizon
+            agent["mini_batches"] = options.plan.num_minibatches
+        agent_cfg["trainer"]["timesteps"] = iterations * agent["rollouts"]
+
+    @override
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        return max(1, agent_cfg["trainer"]["timesteps"] // agent_cfg["agent"]["rollouts"])
+
+
+ADAPTER: Adapter = SkrlAdapter()
 
 
 class _Policy(nn.Module):

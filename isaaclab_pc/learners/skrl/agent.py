@@ -12,7 +12,7 @@
 One difference stays: skrl's loss of a value that left the clipping range has no gradient, even back into the range.
 """
 
-import importlib
+import pkgutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -217,8 +217,7 @@ def read_groups(cfg: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str) -> PpoAgent:
     """Build models and agent, which makes its memory in ``init``; nothing is written to ``run_dir``."""
     components = _Components(env, cfg)
-    names = ("observation_space", "state_space", "action_space")
-    spaces = {name: getattr(env, name) for name in names}
+    spaces = {name: getattr(env, name) for name in ("observation_space", "state_space", "action_space")}
     agent_cfg = components.agent_cfg(run_dir)
     for name, size in (("observation", env.observation_space), ("state", env.state_space), ("value", 1)):
         getattr(agent_cfg, f"{name}_preprocessor_kwargs").update(size=size, device=device)
@@ -255,8 +254,7 @@ class _Components(Runner):
             return self._generate_models(self._env, self._cfg)["agent"]
 
         settings = dict(self._cfg["models"]["policy"])
-        module, _, name = settings.pop("class").partition(":")
-        model = getattr(importlib.import_module(module), name)(**spaces, device=device, **settings)
+        model = pkgutil.resolve_name(settings.pop("class"))(**spaces, device=device, **settings)
         return {"policy": model, "value": model}
 
     def _process_cfg(self, cfg: Mapping[str, Any]) -> dict[str, Any]:

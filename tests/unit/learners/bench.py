@@ -66,7 +66,7 @@ def make_runner(name: str, cfg: Any, env: Any, folder: Path, **options: Any) -> 
 def wrapping_fakes() -> Iterator[None]:
     """Let Isaac Lab's wrappers take environments that are not its own."""
     with ExitStack() as stack:
-        for module in ("rl_games.rl_games", "rsl_rl.vecenv_wrapper"):
+        for module in ("rl_games.rl_games", "rsl_rl.vecenv_wrapper", "sb3"):
             # RL-Games' wrapper can be imported only once our adapter was.
             if f"isaaclab_rl.{module}" in sys.modules:
                 stack.enter_context(mock.patch(f"isaaclab_rl.{module}.check_env_type"))
