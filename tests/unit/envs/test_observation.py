@@ -40,7 +40,7 @@ def env_with(cameras: tuple[str, ...], mode: Any = "quarantine") -> Any:
         env.given.append({name: depth.clone() for name, depth in depths.items()})
         return torch.zeros(NUM_ENVS, 2, 3)
 
-    env.point_cloud = SimpleNamespace(cfg=SimpleNamespace(cameras=cameras), points_of=points_of)
+    env.point_cloud = SimpleNamespace(cfg=SimpleNamespace(cameras=cameras), points_of=points_of, casts_rays=False)
     return env
 
 
