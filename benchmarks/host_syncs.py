@@ -36,7 +36,7 @@ import isaaclab_pc.tasks  # noqa: F401
 from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.physics import apply_physics
-from isaaclab_pc.sensors import camera_matrices, point_cloud
+from isaaclab_pc.sensors import point_cloud
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, StructuredLightNoiseCfg
@@ -331,12 +331,11 @@ def _is_view_of_warp() -> bool:
 
 @contextmanager
 def ways_of_cuda() -> Iterator[None]:
-    """Let what is built and run inside take the ways that it takes on CUDA: Warp's operator and matrices.
+    """Let what is built and run inside take the ways that it takes on CUDA: Warp's operator.
 
     The guard is told by :func:`guard_as_on_cuda`.
     """
     with (
-        mock.patch.object(camera_matrices, "_on_cpu", return_value=False),
         mock.patch.object(point_cloud, "DepthToCloud", partial(DepthToCloud, backend="warp")),
         mock.patch.object(torch.cuda, "current_stream", return_value=None),
         mock.patch.object(wp, "stream_from_torch", return_value=None),

@@ -83,8 +83,7 @@ class Mailbox:
 def run_rank(config: Mapping[str, Any]) -> None:
     """Run the process of this rank to its end; raise where it failed, as the mailbox knows.
 
-    Args:
-        config: ``program`` (Python's arguments), ``cwd``, ``log`` (in the run's folder) and ``mailbox``.
+    ``config`` holds ``program`` (Python's arguments), ``cwd``, ``log`` (in the run's folder) and ``mailbox``.
     """
     context = get_context()
     failure = _run(context, config)

@@ -60,9 +60,8 @@ class RunTrial(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Take a trial, which may have begun, or be over.
 
-        Args:
-            config: ``tuning`` (folder), ``trial`` (name of the run's folder in it), ``metric``, ``program`` (Python's
-                arguments, to which the run's folder is added) and ``cwd``.
+        ``config`` holds ``tuning`` (folder), ``trial`` (name of the run's folder in it), ``metric``, ``program``
+        (Python's arguments, to which the run's folder is added) and ``cwd``.
         """
         self._folder = Path(config["tuning"], config["trial"])
         if not self._folder.is_dir():

@@ -17,14 +17,10 @@ from isaaclab_pc.utils.packages import is_installed
 
 
 def start_command(job: TrainJob, folder: Path, is_restart: bool = False) -> list[str]:
-    """Write a job into a run's folder, and return the command line of the processes that train.
+    """Write the job of each process into a run's folder, and return the command line of the processes that train.
 
-    A run that goes on does with fewer processes where a GPU, or a machine of the Ray cluster, is gone.
-
-    Args:
-        job: The job of each process.
-        folder: The run's folder.
-        is_restart: Whether processes of this script have died. Other nodes are then at hand, or gone.
+    A run that goes on does with fewer processes where a GPU, or a machine of the Ray cluster, is gone. ``is_restart``:
+    processes of this script have died, so other nodes are at hand, or gone.
     """
     settings = job.settings
     worker = worker_command(job, folder / JOB_NAME)

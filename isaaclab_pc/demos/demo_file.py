@@ -105,13 +105,9 @@ class DemoFile:
             yield
 
     def check(self, settings: RunSettings) -> None:
-        """Refuse to go on with episodes of another task, or recorded under other settings.
+        """Raise ConfigError, naming the setting, for episodes of another task, or recorded under other settings.
 
-        Args:
-            settings: The run's settings, device and physics backend chosen.
-
-        Raises:
-            ConfigError: The file differs in a setting, which the message names.
+        The run's ``settings`` have device and physics backend chosen.
         """
         asked = flatten(json.loads(json.dumps(_shared(settings))))
         for path in (path for path in (self.path, *self._waves()[:1]) if path.is_file()):

@@ -39,10 +39,8 @@ def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
 def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool) -> torch.Tensor:
     """Return the fingers' targets [rad or m], shape (N, F), for commands (N, 1) from closed at -1 to open at 1.
 
-    Args:
-        command: The gripper's command.
-        limits: Positions of the finger joints, closed and open [rad or m], shape (N, F, 2).
-        is_binary: Whether any command above 0 opens fully and any other closes fully.
+    ``limits`` are closed and open positions [rad or m], (N, F, 2); with ``is_binary`` any command above 0 opens fully
+    and any other closes fully.
     """
     closed = limits[..., 0]
     opened = limits[..., 1]

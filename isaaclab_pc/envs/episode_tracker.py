@@ -44,11 +44,9 @@ class EpisodeTracker:
         self._success_step = torch.fmin(self._success_step, step)
 
     def add_rewards(self, names: tuple[str, ...], terms: torch.Tensor) -> None:
-        """Add the terms of this step's reward.
+        """Add the terms (T, N) of this step's reward by their names.
 
-        Args:
-            names: Their names, T of them. Others than in the step before begin at 0, and without finished episodes.
-            terms: Shape (T, N).
+        Names that the step before did not have begin at 0, and without finished episodes.
         """
         if names != self._names:
             self._names = names

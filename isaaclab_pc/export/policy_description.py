@@ -75,8 +75,7 @@ def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: i
 def describe_memory(state: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
     """Describe a policy's memory: an input and an output for each part, after the other ones, in this order.
 
-    Args:
-        state: The memory before the first step of an episode, by the names of the inputs, each (M, 1, H).
+    ``state`` is the memory before the first step of an episode, by the names of the inputs, each (M, 1, H).
     """
     return [
         {
@@ -95,11 +94,7 @@ def describe_sight(content: dict[str, Any], frames: Sequence[Mapping[str, np.nda
 
     Each camera gets ``least_seen``, the smallest share of an image's pixels that have a depth and are not removed, and
     ``median_depth``, the smallest and the largest median of an image [m]; the cloud gets ``least_points``, the fewest
-    distinct points.
-
-    Args:
-        content: Result of :func:`describe_policy`, which is changed.
-        frames: The steps of an episode: :attr:`CloudRecorder.frame`, or ``depth_camera`` alone.
+    distinct points. ``frames`` are an episode's steps: :attr:`CloudRecorder.frame`, or ``depth_camera`` alone.
     """
     limits = [entry["max_depth"] for entry in content["inputs"] if "max_depth" in entry]
     for name, camera in content.get("cameras", {}).items():

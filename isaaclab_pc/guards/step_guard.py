@@ -143,11 +143,8 @@ class StepGuard:
     def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
         """Check the reward, set it to 0 in excluded environments, and end the episodes in which it is bad.
 
-        Args:
-            reward: Shape (num_envs,), float32, changed in place.
-
-        Returns:
-            Environments in which the reward does not count, shape (num_envs,), bool; None if it is known that all do.
+        ``reward`` (num_envs,), float32, is changed in place. Returns the environments in which it does not count, shape
+        (num_envs,), bool; None if it is known that all do.
         """
         guard = self._guard
         low, high = self._reward_bounds

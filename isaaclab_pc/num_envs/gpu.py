@@ -239,11 +239,8 @@ class Gpu:
 def held_by_libraries(device: str, *, peak: bool) -> int:
     """Return the memory that torch and Warp hold on a GPU for this process, used or not [bytes].
 
-    Its CUDA context, loaded kernels and PhysX's own allocations come on top.
-
-    Args:
-        device: ``cuda:N``; this process has a CUDA context there.
-        peak: Whether the most at any time is asked for.
+    Its CUDA context, loaded kernels and PhysX's own allocations come on top. This process has a CUDA context on the
+    device ``cuda:N``; with ``peak``, the most at any time is returned.
     """
     import torch
     import warp as wp
@@ -291,11 +288,8 @@ class OwnMemory:
     def hold_to(self, budget: float | int) -> None:
         """Let torch allocate no more than a budget leaves beside the rest of the process; call it when all is built.
 
-        Args:
-            budget: A fraction of the memory that is free without this process, or a size [bytes].
-
-        Raises:
-            MemoryError: Nothing is left.
+        The budget is a fraction of the memory that is free without this process, or a size [bytes]. Raises MemoryError
+        where nothing is left.
         """
         import torch
 

@@ -161,11 +161,9 @@ class EarlierTrials:
 
 
 def find_earlier_trials(run: str, folder: Path) -> EarlierTrials:
-    """Find trials of runs with the same settings.
+    """Find trials of runs with the same settings, by their digest, as in :class:`TrialsFile`.
 
-    Args:
-        run: Digest of the settings, as in :class:`TrialsFile`.
-        folder: Where searches of all tasks leave their folders, ``<task>/<time>``.
+    Searches of all tasks leave their folders, ``<task>/<time>``, in ``folder``.
     """
     newest_of_size: dict[int, Trial] = {}
     folders: list[str] = []

@@ -37,9 +37,8 @@ class Machine:
 def usable_cores(groups: list[Cgroup] | None = None, v1_folder: Path = Path("/sys/fs/cgroup/cpu")) -> int:
     """Count the CPU cores that this process may use: the least of its affinity and the cgroups' CPU quotas, rounded up.
 
-    Args:
-        groups: cgroups of this process, of which those of version 2 are read; None: found under /proc.
-        v1_folder: The CPU controller of cgroup version 1 as a container sees it.
+    Of ``groups``, those of version 2 are read (None: those under /proc); ``v1_folder`` is the CPU controller of version
+    1 as a container sees it.
     """
     groups = memory_cgroups() if groups is None else groups
     quotas = [_quota(group.folder / "cpu.max") for group in groups if group.version == 2]

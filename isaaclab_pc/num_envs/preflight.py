@@ -134,12 +134,10 @@ def _refuse_errors(findings: list[Problem], *, trial: bool) -> list[str]:
 
 
 def preflight(env_cfg: Any, machine: Machine, visualizers: Sequence[str] = ()) -> list[Problem]:
-    """Return errors and warnings of a run; starts nothing.
+    """Return errors and warnings of a run on a machine; starts nothing.
 
-    Args:
-        env_cfg: Isaac Lab's environment config, resolved: ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
-        machine: The machine.
-        visualizers: Isaac Lab's visualizers that will be on.
+    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set;
+    ``visualizers`` are those of Isaac Lab that will be on.
     """
     return [
         *_check_renderers(env_cfg),

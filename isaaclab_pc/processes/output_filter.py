@@ -206,12 +206,8 @@ class LogTail:
 def divert_output(log: Path, user: int = 1) -> IO[str]:
     """Send what this process prints to a log: Python's lines directly, native code's through the parent's filter.
 
-    Args:
-        log: The log, that of the parent's :class:`OutputFilter`; without a filter, native code writes there directly.
-        user: Descriptor that the user sees, 1 or 2.
-
-    Returns:
-        A stream to that descriptor as it was.
+    The log is that of the parent's :class:`OutputFilter`; without a filter, native code writes there directly. Returns
+    a stream to the descriptor that the user sees, 1 or 2, as it was.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The matrices between pixels and the frames of clouds."""
 
-import numpy as np
 import torch
 import warp as wp
 
+from isaaclab_pc.sensors.kernels import warp_matrix_kernels
 from isaaclab_pc.tensors.warp_stream import current_stream
-
-_NO_ARRAY = np.zeros((0, 0), dtype=np.float32)
 
 
 def ray_matrices(
@@ -30,7 +28,7 @@ def ray_matrices(
         Matrices that take (z u, z v, z, 1) to the frame, shape (N, C, 3, 4), for pixel coordinates u, v and depth z.
     """
     transforms = torch.empty(*camera_pos.shape[:2], 3, 4, device=camera_pos.device)
-    _fill("ray_transforms", transforms, intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
+    _fill(warp_matrix_kernels.ray_transforms, transforms, intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
     return transforms
 
 
@@ -50,25 +48,15 @@ def frame_change(
     to_pos = from_pos if to_pos is None else to_pos
     to_quat = from_quat if to_quat is None else to_quat
     transforms = torch.empty(len(like), 3, 4, device=like.device)
-    _fill("frame_changes", transforms, from_pos, from_quat, to_pos, to_quat)
+    _fill(warp_matrix_kernels.frame_changes, transforms, from_pos, from_quat, to_pos, to_quat)
     return transforms
 
 
-def _fill(name: str, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> None:
-    """Run one loop or one kernel: each of torch's dozens of operations would take as long as all of it."""
-    # Late: a GPU needs no numba.
-    if _on_cpu(transforms):
-        from isaaclab_pc.sensors.kernels import numba_matrix_kernels
-
-        loop = getattr(numba_matrix_kernels, name)
-        loop(*(_NO_ARRAY if tensor is None else tensor.contiguous().numpy() for tensor in inputs), transforms.numpy())
-        return
-
-    from isaaclab_pc.sensors.kernels import warp_matrix_kernels
-
+def _fill(kernel: wp.Kernel, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> None:
+    """Launch one kernel: each of torch's dozens of operations would take as long as all of it."""
     empty = transforms.new_empty(0, 0)
     wp.launch(
-        getattr(warp_matrix_kernels, name),
+        kernel,
         dim=len(transforms),
         inputs=[
             wp.from_torch(empty if tensor is None else tensor, return_ctype=True) for tensor in (*inputs, transforms)
@@ -76,7 +64,3 @@ def _fill(name: str, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> 
         device=str(transforms.device),
         stream=current_stream(transforms.device),
     )
-
-
-def _on_cpu(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu"

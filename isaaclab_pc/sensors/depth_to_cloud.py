@@ -319,11 +319,7 @@ def _per_camera(images: torch.Tensor | Sequence[torch.Tensor]) -> tuple[torch.Te
 def pixel_order(image_sizes: Sequence[tuple[int, int]]) -> np.ndarray:
     """Order pixels so that neighbours in the order are neighbours in the image (Morton 1966).
 
-    Args:
-        image_sizes: (H, W) of each camera.
-
-    Returns:
-        Every pixel of every camera once, camera by camera, shape (P,), int32.
+    ``image_sizes`` are (H, W) of each camera. Returns every pixel of every camera once, camera by camera, (P,), int32.
     """
     orders = []
     offset = 0

@@ -119,14 +119,7 @@ class PointCloudCfg(SensorBaseCfg):
     """Seed of the sampling and of the camera's errors."""
 
     def check(self, image_sizes: Sequence[tuple[int, int]]) -> None:
-        """Refuse what no camera can fill; starts no simulator.
-
-        Args:
-            image_sizes: (H, W) of each camera.
-
-        Raises:
-            ConfigError: A value is out of its range; the message names it and what would do.
-        """
+        """Raise ConfigError, naming the value and what would do, for what cameras of (H, W) each cannot fill."""
         if len(self.cameras) == 0 or len(set(self.cameras)) < len(self.cameras):
             raise ConfigError(f"points.cameras={list(self.cameras)} must name at least one camera, each once.")
         for name, value in (("frame", self.frame), ("crop_frame", self.crop_frame or self.frame)):

@@ -77,11 +77,9 @@ class RestartLimit:
         self._without_progress = 0
 
     def allow(self, max_restarts: int, *, made_progress: bool = True) -> bool:
-        """Tell whether another restart is allowed, and count it.
+        """Tell whether one more of ``supervise.max_restarts`` is allowed, and count it.
 
-        Args:
-            max_restarts: ``supervise.max_restarts``.
-            made_progress: Whether there is a new checkpoint since the last restart, as far as it is known.
+        ``made_progress``: whether there is a new checkpoint since the last restart, as far as it is known.
         """
         now = self._clock()
         if made_progress:

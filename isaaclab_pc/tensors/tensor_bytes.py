@@ -11,9 +11,8 @@ import warp as wp
 def tensor_bytes(*holders: Any) -> int:
     """Return the memory of tensors [bytes]; each storage counts once and in full, even where only a view of it is held.
 
-    Args:
-        *holders: Tensors, Warp arrays, modules, or mappings and sequences of them, nested to any depth. Of any other
-            object, its own attributes are searched, but not the attributes of those.
+    Holders are tensors, Warp arrays, modules, or mappings and sequences of them, nested to any depth. Of any other
+    object, its own attributes are searched, but not the attributes of those.
     """
     storages: dict[int, int] = {}
     for holder in holders:

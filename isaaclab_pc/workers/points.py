@@ -18,12 +18,7 @@ def is_of_realism(override: str) -> bool:
 
 
 def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str]) -> None:
-    """Write ``points.*``, then the overrides of ``points.realism``, and the goal's points.
-
-    Args:
-        env_cfg: The task's config.
-        settings: The user's settings.
-        overrides: The user's ``env.*``, of which those of :func:`is_of_realism` are read.
+    """Write ``points.*``, the ``env.*`` of :func:`is_of_realism` and the goal's points into a task's config.
 
     Raises:
         ConfigError: An override names no error of a camera, or a value that none can have.

@@ -133,15 +133,10 @@ def shapes_of(sensor: Any) -> Shapes:
 
 
 def make_cast(sensor: Any, with_normal: bool) -> wp.Function:
-    """Return a Warp function that casts one ray as a tiled camera does.
+    """Return a Warp function that casts one ray as a ``SensorTiledCamera`` does; the hit's normal takes longer.
 
-    Args:
-        sensor: The ``newton.sensors.SensorTiledCamera``.
-        with_normal: Whether the hit's normal is needed, which takes longer.
-
-    Returns:
-        ``cast(shapes, world, origin, direction, forward, far)``: the closest hit of a ray in a world within ``far``
-        [m], with ``distance`` [m], ``shape_index``, :data:`NO_HIT` for a miss, and ``normal`` in the world.
+    ``cast(shapes, world, origin, direction, forward, far)`` is the closest hit of a ray in a world within ``far`` [m],
+    with ``distance`` [m], ``shape_index``, :data:`NO_HIT` for a miss, and ``normal`` in the world.
     """
     create = raytrace.create_closest_hit_depth_only_function
     if with_normal:

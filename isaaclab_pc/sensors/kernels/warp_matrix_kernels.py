@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The matrices of :mod:`isaaclab_pc.sensors.camera_matrices` on CUDA, bit for bit those of the CPU.
+"""The matrices of :mod:`isaaclab_pc.sensors.camera_matrices`, bit for bit the same on the CPU and on CUDA.
 
 One thread for each environment: there are few cameras, and they share the frame.
 """

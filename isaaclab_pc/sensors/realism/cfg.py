@@ -189,18 +189,7 @@ def structured_light() -> DepthRealismCfg:
 
     Noise and range are published; dropout, flying pixels, jitters and latency are our guesses at a usual set-up.
     """
-    return DepthRealismCfg(
-        noise=StructuredLightNoiseCfg(scale=(0.75, 1.25)),
-        flying_pixels=(0.0, 0.2),
-        quantization=0.001,
-        min_range=0.4,
-        max_range=3.0,
-        dropout=(0.0, 0.02),
-        position_jitter=0.005,
-        rotation_jitter=0.01,
-        focal_jitter=0.01,
-        latency=(0, 1),
-    )
+    return _usual_camera(StructuredLightNoiseCfg(scale=(0.75, 1.25)), min_range=0.4)
 
 
 def stereo() -> DepthRealismCfg:
@@ -209,11 +198,16 @@ def stereo() -> DepthRealismCfg:
     Noise is published. Range (424 px * 0.05 m / 126 disparities = 0.17 m at least), lateral noise, dropout, flying
     pixels, jitters and latency are our guesses at a usual set-up.
     """
+    noise = StereoNoiseCfg(disparity_std=(0.032, 0.08), disparity_step=1.0 / 32.0, lateral_std=0.5)
+    return _usual_camera(noise, min_range=0.17)
+
+
+def _usual_camera(noise: StructuredLightNoiseCfg | StereoNoiseCfg, min_range: float) -> DepthRealismCfg:
     return DepthRealismCfg(
-        noise=StereoNoiseCfg(disparity_std=(0.032, 0.08), disparity_step=1.0 / 32.0, lateral_std=0.5),
+        noise=noise,
         flying_pixels=(0.0, 0.2),
         quantization=0.001,
-        min_range=0.17,
+        min_range=min_range,
         max_range=3.0,
         dropout=(0.0, 0.02),
         position_jitter=0.005,

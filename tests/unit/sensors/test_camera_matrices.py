@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The CPU's loop against SciPy in float64, and the kernels of CUDA against the loop, also on Warp's CPU device."""
+"""The matrices against SciPy in float64, and those of a GPU against those of the CPU."""
 
 from typing import Any
 from unittest import mock
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isaaclab_pc.sensors import camera_matrices
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from tests.ptx.launches import interpreted
 
@@ -62,12 +61,7 @@ def test_frame_changes_are_those_of_the_poses(with_quat: bool) -> None:
         np.testing.assert_allclose(result[env].numpy(), expected[:3], atol=2e-6)
 
 
-def on_cuda() -> Any:
-    """Let the kernels run, wherever the tensors are."""
-    return mock.patch.object(camera_matrices, "_on_cpu", return_value=False)
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.gpu
 @given(
     num_envs=st.integers(1, 9),
     cameras=st.integers(1, 3),
@@ -76,8 +70,8 @@ def on_cuda() -> Any:
     seed=st.integers(0, 2**31),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_kernels_give_the_bits_of_the_loop(
-    device: str, num_envs: int, cameras: int, known: tuple[bool, ...], metres: float, seed: int
+def test_a_gpu_gives_the_bits_of_the_cpu(
+    num_envs: int, cameras: int, known: tuple[bool, ...], metres: float, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
 
@@ -97,14 +91,11 @@ def test_the_kernels_give_the_bits_of_the_loop(
         rays = ray_matrices(intrinsics, camera_pos, camera_quat, *poses[:2])  # pyright: ignore
         return [rays, frame_change(*poses[2:], like=rays)]
 
-    loop = both("cpu")
-    with on_cuda():
-        kernels = both(device)
-    for expected, result in zip(loop, kernels, strict=True):
+    for expected, result in zip(both("cpu"), both("cuda"), strict=True):
         assert torch.equal(result.cpu().view(torch.int32), expected.view(torch.int32))
 
 
-def test_blocks_of_threads_give_the_bits_of_the_loop() -> None:
+def test_blocks_of_threads_give_the_bits_of_the_cpu() -> None:
     num_envs = 300
     pos, quat = poses(num_envs, CAMERAS, seed=4)
     frame, other = poses(num_envs, seed=5), poses(num_envs, seed=6)
@@ -113,11 +104,11 @@ def test_blocks_of_threads_give_the_bits_of_the_loop() -> None:
     def both() -> list[torch.Tensor]:
         return [ray_matrices(k, pos, quat, *frame), frame_change(*frame, *other, like=frame[0])]
 
-    loop = both()
-    with on_cuda(), interpreted() as interpreter:
-        kernels = both()
+    alone = both()
+    with interpreted() as interpreter:
+        in_blocks = both()
     assert interpreter.launched == ["ray_transforms", "frame_changes"]
-    for expected, result in zip(loop, kernels, strict=True):
+    for expected, result in zip(alone, in_blocks, strict=True):
         assert torch.equal(result.view(torch.int32), expected.view(torch.int32))
 
 
@@ -137,7 +128,7 @@ def test_a_gpu_gets_one_launch_for_all_matrices_of_a_kind() -> None:
     pos, quat = poses(NUM_ENVS, CAMERAS, seed=4)
     frame, other = poses(NUM_ENVS, seed=5), poses(NUM_ENVS, seed=6)
     k = torch.tensor([[50.0, 0, 20], [0, 40, 10], [0, 0, 1]]).expand(NUM_ENVS, CAMERAS, 3, 3)
-    with on_cuda(), mock.patch.object(wp, "launch", wraps=wp.launch) as launch, Operations() as operations:
+    with mock.patch.object(wp, "launch", wraps=wp.launch) as launch, Operations() as operations:
         ray_matrices(k, pos, quat, *frame)
         assert launch.call_count == 1
         frame_change(*frame, *other, like=frame[0])
