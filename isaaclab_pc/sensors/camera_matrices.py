@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The matrices between pixels and the frames of clouds."""
 
+from typing import Any
+
 import torch
 import warp as wp
 
@@ -52,7 +54,7 @@ def frame_change(
     return transforms
 
 
-def _fill(kernel: wp.Kernel, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> None:
+def _fill(kernel: Any, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> None:
     """Launch one kernel: each of torch's dozens of operations would take as long as all of it."""
     empty = transforms.new_empty(0, 0)
     wp.launch(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -70,7 +69,6 @@ class CloudRays:
 
         limit = torch.finfo(getattr(torch, cfg.dtype)).max / 4
         self._crop = np.clip(np.array([cfg.crop_lower, cfg.crop_upper]), -limit, limit)
-        self._realism = cfg.realism
         self._most_rays = RAYS_PER_POINT * cfg.num_points
 
         shape_ids, self.class_names = self._read_classes() if cfg.needs_classes() else (np.zeros(0, np.uint32), {})
@@ -222,20 +220,8 @@ class CloudRays:
         scene.removed = self._removed
         scene.crop_lower = wp.vec3f(*self._crop[0])
         scene.crop_upper = wp.vec3f(*self._crop[1])
-        scene.margin, scene.margin_slope = self._margins()
         scene.most_rays = self._most_rays
         return scene
-
-    def _margins(self) -> tuple[float, float]:
-        """Return by how much errors of calibration move a point: at any distance, and for each metre of it [m]."""
-        errors = self._realism
-        if errors is None:
-            return 0.0, 0.0
-        data: Any = [camera.data for camera in self._cameras]
-        shortest = min(float(d.intrinsic_matrices.torch[:, :2, :2].diagonal(dim1=1, dim2=2).min()) for d in data)
-        # A slope of a ray is at most about 1, and three errors of one bound add up to its square root of three.
-        slope = errors.rotation_jitter + errors.focal_jitter + errors.principal_point_jitter / shortest
-        return math.sqrt(3.0) * errors.position_jitter, 2.0 * math.sqrt(3.0) * slope
 
     def _make_cameras(self) -> list[Any]:
         self._centers = []

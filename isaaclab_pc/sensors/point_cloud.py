@@ -302,9 +302,8 @@ class PointCloud(SensorBase):
                 depth = depth_image(camera) if self._depths is None else self._depths[name]
                 if self._realism is not None:
                     depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
+                    calibration = self._realism.calibrate(index, *calibration)
                 depths.append(depth)
-            if self._realism is not None:
-                calibration = self._realism.calibrate(index, *calibration)
             calibrations.append(calibration)
 
         if self._has_lens and self._centers is None:

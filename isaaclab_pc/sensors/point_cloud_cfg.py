@@ -50,7 +50,7 @@ class PointCloudCfg(SensorBaseCfg):
     """Where the points come from:
 
     - ``rays``: rays are cast at the pixels that the cloud keeps, and no image is rendered. It takes Newton's Warp
-      renderer and ``sampler="random"``, and knows neither colours nor errors of depth;
+      renderer and ``sampler="random"``, and knows neither colours nor a camera's errors;
     - ``image``: whole images are rendered, and pixels of them chosen;
     - ``auto``: rays on the CPU where they can be, otherwise images. On a GPU rays have not been tried yet.
 
@@ -155,7 +155,7 @@ class PointCloudCfg(SensorBaseCfg):
             f"the renderer {', '.join(map(str, others))} casts no rays of our own": bool(others),
             f"points.sampler={self.sampler} chooses among all pixels of an image": self.sampler != "random",
             "points.features=rgb is shaded in images alone": "rgb" in self.features,
-            "points.realism adds errors to images of depth": self.realism is not None and self.realism.corrupts_depth,
+            "points.realism adds errors to images of depth": self.realism is not None,
         }
         found = [reason for reason, holds in reasons.items() if holds]
         if self.source == "rays" and found:

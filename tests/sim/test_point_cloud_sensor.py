@@ -102,7 +102,7 @@ class SceneCfg(InteractiveSceneCfg):
         cameras=("front",), frame="camera", realism=DepthRealismCfg(position_jitter=0.02, rotation_jitter=0.05)
     )
     late: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, realism=DepthRealismCfg(latency=2))
-    prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64)
+    prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, source="image")
     rays: PointCloudCfg = compared_cfg("rays", num_points=1200)
     image: PointCloudCfg = compared_cfg("image", num_points=1200)
     in_optical_frame: PointCloudCfg = cloud_cfg(

@@ -65,10 +65,6 @@ class Scene:
     """True at the semantic ids that give no point."""
     crop_lower: wp.vec3f
     crop_upper: wp.vec3f
-    margin: wp.float32
-    """By how much the believed calibration may move a point [m], at any distance."""
-    margin_slope: wp.float32
-    """The same for each metre of distance."""
     most_rays: wp.int32
     """Rays after which no further round is begun."""
 
@@ -155,7 +151,7 @@ def crop_box(
         center += frame_pos[env]
 
     # A point at the very face must not be lost to rounding.
-    half += wp.vec3f(1.0e-5 + scene.margin)
+    half += wp.vec3f(1.0e-5)
     return center - half, center + half
 
 
@@ -179,15 +175,9 @@ def find_rectangles(
     index = lane
     while index < num_rectangles:
         camera = scene.cameras[index // num_leaves]
-        eye = wp.transform_get_translation(camera.poses[0, env])
         leaf = scene.leaves[first_leaf + index % num_leaves]
-        lower = scene.shapes.lowers[leaf]
-        upper = scene.shapes.uppers[leaf]
-        far = wp.length(wp.max(wp.abs(lower - eye), wp.abs(upper - eye)))
-        slack = wp.vec3f(scene.margin_slope * wp.min(far, camera.reach))
-        lower = wp.max(lower, box_lower - slack)
-        upper = wp.min(upper, box_upper + slack)
-
+        lower = wp.max(scene.shapes.lowers[leaf], box_lower)
+        upper = wp.min(scene.shapes.uppers[leaf], box_upper)
         found = wp.vec4i(0, 0, 0, 0)
         if lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]:
             found = image_rectangle(lower, upper, camera, env)

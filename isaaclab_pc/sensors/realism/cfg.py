@@ -141,16 +141,6 @@ class DepthRealismCfg:
     """Age of the frame that is returned [frames], or the smallest and largest age from which each environment draws at
     each reset. Until an environment has had that many frames since its reset, it sees the first of them."""
 
-    @property
-    def corrupts_depth(self) -> bool:
-        """Whether any error is one of depth, beside those of calibration and time."""
-        return (
-            self.noise is not None
-            or self.quantization > 0.0
-            or any(bounds(value)[1] > 0.0 for value in (self.flying_pixels, self.min_range, self.dropout))
-            or bounds(self.max_range)[0] < math.inf
-        )
-
     def check(self, name: str = "realism") -> None:
         """Raise ConfigError for settings that no camera can have; ``name`` is this field's full name."""
         kinds = (GaussianNoiseCfg, StructuredLightNoiseCfg, StereoNoiseCfg)

@@ -223,7 +223,12 @@ class DepthRealism:
 
     def _allocate_images(self, far: Sequence[float]) -> None:
         cfg = self.cfg
-        self._corrupts = cfg.corrupts_depth
+        self._corrupts = (
+            cfg.noise is not None
+            or cfg.quantization > 0.0
+            or any(bounds(value)[1] > 0.0 for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout))
+            or bounds(cfg.max_range)[0] < float("inf")
+        )
 
         ranges = _pixel_ranges(cfg)
         self._low = torch.tensor([bounds(value)[0] for value in ranges], device=self.device)
