@@ -79,8 +79,8 @@ class RerunRecording:
 
         for camera in frame.cameras:
             height, width = camera.depth.shape[1:]
-            size = {"width": width, "height": height}
-            pinhole = rr.Pinhole(image_from_camera=camera.intrinsics[env], image_plane_distance=0.15, **size)
+            intrinsics = camera.intrinsics[env]
+            pinhole = rr.Pinhole(image_from_camera=intrinsics, width=width, height=height, image_plane_distance=0.15)
             log(f"{root}/{camera.name}", _transform(camera.poses[env]), pinhole)
             log(f"{root}/{camera.name}/depth", rr.DepthImage(camera.depth[env], meter=1.0))
 
