@@ -173,10 +173,7 @@ def parse_script_command[Own: Settings](
 ) -> tuple[Own, Command]:
     """Split and check the command line of a script that has settings of its own beside a few of a run's.
 
-    Args:
-        argv: Arguments without the program's name.
-        own: Describes the script's own settings.
-        may_change: Settings of a run that it takes, as for :func:`keys_of`.
+    ``own`` describes the former; ``may_change`` names the latter, as for :func:`keys_of`.
 
     Raises:
         ConfigError: A setting is none of both, or a value is refused.
@@ -320,10 +317,7 @@ def _check_setting(text: str, command: Command, hydra_runs: bool) -> None:
 
     for single in single_values(override, command.multirun):
         value = _plain(parse_override(single).value())
-        if key in GROUPS:
-            check_value(SETTINGS[GROUPS[key]]._replace(key=key), value)
-        else:
-            check_value(SETTINGS[key], value)
+        check_value(SETTINGS[GROUPS.get(key, key)]._replace(key=key), value)
         if key == "task":
             resolve_task(value)
 

@@ -24,10 +24,8 @@ def settings_table(
 ) -> str:
     """Render settings for a help page: name, default and meaning, each group under the sentence that describes it.
 
-    Args:
-        shows: Tells by its dotted name whether a setting of a run is shown.
-        own: Describes settings that only the script has, shown first.
-        instead: Default and meaning of settings that mean something else here than in training, by dotted name.
+    Those of ``own``, which only the script has, come first; then those of a run that ``shows`` tells by dotted name.
+    ``instead`` has default and meaning of what means something else here than in training.
     """
     sections = {} if own is None else {_title(own): list(settings_of(own).values())}
     sections |= _sections({key: setting for key, setting in SETTINGS.items() if shows(key)})

@@ -2,6 +2,7 @@
 """Run a script: its help, the screen it prints to, and its exit code."""
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,21 @@ Output (docs/reading-output.md)
   {JSON_FLAG}             one JSON object a line, for programs; everything else goes to standard error
   Exit code 5         also where a result that is in no file cannot be written to standard output
 """
+
+
+def script(
+    help_text: str, when_stopped: int | None = None
+) -> Callable[[Callable[[Sequence[str]], int]], Callable[[Sequence[str]], int]]:
+    """Turn the work of a script into its ``main``, by :func:`run_script`."""
+
+    def decorate(work: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
+        @functools.wraps(work)
+        def main(argv: Sequence[str]) -> int:
+            return run_script(argv, help_text, work, when_stopped)
+
+        return main
+
+    return decorate
 
 
 def run_script(

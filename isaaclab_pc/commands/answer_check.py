@@ -24,10 +24,7 @@ def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | N
     The answer is forgotten where the run had other configurations, is no longer used where the run ran out of memory
     with it, and is tried again where the speed was another. The record's ``answer`` gets a verdict, once.
 
-    Args:
-        record: The run's record.
-        death: Why the run's last process ended, where none followed.
-        cache: The answers; None: the user's.
+    ``death`` tells why the run's last process ended, where none followed; ``cache`` has the answers, None: the user's.
     """
     answer = record.data.answer
     if answer is None or answer.verdict:

@@ -11,20 +11,21 @@ from typing import Annotated, Any
 from pydantic import Field
 from rich.table import Table
 
-from isaaclab_pc.cli.command_line import Takes, check_form, split_own
+from isaaclab_pc.cli.command_line import Takes, parse_script_command
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.commands.named_run import named_run
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.cli.script import script
+from isaaclab_pc.commands.named_run import named_run, split_folders
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.read_run import RunFacts, read_runs
-from isaaclab_pc.report.run_tables import differences
+from isaaclab_pc.report.run_tables import differences, measures
+from isaaclab_pc.report.words import NOTHING, count, duration
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import LOGS, make_folder, writing
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint
-from isaaclab_pc.settings.base import ScriptSettings, settings_of
+from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
-from isaaclab_pc.terminal.tables import table_console
+from isaaclab_pc.terminal.tables import make_table, table_console
 
 
 class CompareSettings(ScriptSettings):
@@ -40,6 +41,12 @@ class CompareSettings(ScriptSettings):
 TAKES = Takes(CompareSettings)
 
 PICTURE_NAME = "curves.png"
+
+_RESULT = ("Run", "Library", "Status", "Success", "Episodes", "Iterations", "Environment steps", "Time")
+_COST = ("Run", "Environments", "env", "inference", "total", "Peak memory", "Ended by the guard", "Restarts")
+_COST_TITLE = "Speed in environment steps per second, memory, health"
+_TEXTS = {"Run", "Library", "Status", "Success"}
+"""Columns of the two tables that hold no numbers."""
 
 HELP = f"""\
 Compare runs, of any learning libraries: success with its 95 % interval, steps and time to a success rate, steps per
@@ -64,14 +71,13 @@ Exit codes: 0; 2 for a folder without a run or a wrong setting; 128 + N after a 
 """
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Compare the runs that a command line names; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
-    own, folders = split_own(argv, CompareSettings)
-    _check(folders)
+    folders, others = split_folders(argv, TAKES.names)
+    own, _ = parse_script_command(others, CompareSettings, ())
+    if not folders:
+        raise ConfigError("no run was named: python scripts/compare.py <run> <run> ...")
     runs = read_runs(_runs(folders))
     for run in runs:
         for problem in run.problems:
@@ -84,32 +90,20 @@ def _run(argv: Sequence[str]) -> int:
     out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        _write_csv_files(out, runs, own.threshold, differing)
+        columns = ("setting", *(run.name for run in runs))
+        _write(out / "runs.csv", [_summary(run, own.threshold) for run in runs])
+        _write(out / "evaluations.csv", [row for run in runs for row in _evaluations(run)])
+        _write(out / "iterations.csv", [row for run in runs for row in _iterations(run)])
+        _write(out / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differing])
         save_comparison_plot(runs, own.threshold, out / PICTURE_NAME)
 
     console = table_console(160)
-    console.print(_results_table(runs, own.threshold))
-    console.print(_cost_table(runs))
-    if differing:
-        table = _table("What differs", ("", *(run.name for run in runs)), ())
-        for row in differing:
-            table.add_row(*row)
+    for table in _tables(runs, own.threshold):
         console.print(table)
+    if differing:
+        console.print(make_table("What differs", ("", *(run.name for run in runs)), differing))
     current().made("comparison", out, "curves and numbers")
     return ExitCode.OK
-
-
-def _check(folders: Sequence[str]) -> None:
-    """Refuse arguments that name no folder, before any is read."""
-    for text in folders:
-        check_form(text, TAKES.names)
-        key, separator, _ = text.partition("=")
-        if separator and key.isidentifier():
-            raise ConfigError(f"{key} is not a setting: {closest(key, settings_of(CompareSettings))} See --help.")
-        if text.startswith("-"):
-            raise ConfigError(f"{text} is not an option: folders of runs and key=value are taken. See --help.")
-    if not folders:
-        raise ConfigError("no run was named: python scripts/compare.py <run> <run> ...")
 
 
 def _runs(folders: Sequence[str]) -> list[Path]:
@@ -135,74 +129,30 @@ def _first_reaching(threshold: float, run: RunFacts) -> CurvePoint | None:
     return next((point for point, rate in rated if rate is not None and rate >= threshold), None)
 
 
-def _last_evaluation(run: RunFacts) -> Evaluation | None:
-    return run.evaluations[-1].evaluation if run.evaluations else None
-
-
-def _results_table(runs: Sequence[RunFacts], threshold: float) -> Table:
-    left = ("run", "library", "status", "success of episodes")
-    right = ("iterations", "steps", "time", f"steps to {100 * threshold:g} %", f"time to {100 * threshold:g} %")
-    table = _table("Success", left, right)
+def _tables(runs: Sequence[RunFacts], threshold: float) -> list[Table]:
+    """Return success, and cost with health, one row a run."""
+    to_threshold = (f"Steps to {100 * threshold:g} %", f"Time to {100 * threshold:g} %")
+    texts = []
     for run in runs:
-        data = run.data
         reached = _first_reaching(threshold, run)
-        to_threshold = ("-", "-") if reached is None else (f"{reached.env_steps:,}", f"{reached.wall_s:,.0f} s")
-        spent = (str(data.completed_iterations), f"{data.env_steps:,}", f"{data.wall_s:,.0f} s")
-        table.add_row(run.name, data.runner, data.status, _success(run), *spent, *to_threshold)
-    return table
+        spent = (NOTHING, NOTHING) if reached is None else (count(reached.env_steps), duration(reached.wall_s))
+        speeds = {part: count(speed) for part, speed in run.speeds.items()}
+        texts.append({"Run": run.name, **measures(run), **speeds, **dict(zip(to_threshold, spent, strict=True))})
 
-
-def _success(run: RunFacts) -> str:
-    last = _last_evaluation(run)
-    if last is None or last.success is None:
-        return "-"
-    when = "" if run.data.evaluation is not None else " so far"
-    return f"{last.success} of {last.episodes}{when}"
-
-
-def _cost_table(runs: Sequence[RunFacts]) -> Table:
-    columns = ("environments", "env", "inference", "total", "peak memory", "ended by the guard", "restarts")
-    table = _table("Speed in environment steps per second, memory, health", ("run",), columns)
-    for run in runs:
-        data = run.data
-        speeds = ("-" if speed is None else f"{speed:,.0f}" for speed in run.speeds.values())
-        peak = "-" if data.peak_bytes is None else f"{data.peak_bytes / 2**30:.2f} GiB"
-        faults = f"{sum(data.guard.values()):,}"
-        table.add_row(run.name, str(data.num_envs), *speeds, peak, faults, str(len(data.restarts)))
-    return table
-
-
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    """Return an empty table, with columns of text to the left and of numbers to the right."""
-    table = Table(title=title, title_justify="left")
-    for column in left:
-        table.add_column(column, overflow="fold")
-    for column in right:
-        table.add_column(column, justify="right")
-    return table
-
-
-def _write_csv_files(
-    folder: Path, runs: Sequence[RunFacts], threshold: float, differing: Sequence[tuple[str, ...]]
-) -> None:
-    columns = ("setting", *(run.name for run in runs))
-    _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
-    _write(folder / "evaluations.csv", [row for run in runs for row in _evaluations(run)])
-    _write(folder / "iterations.csv", [row for run in runs for row in _iterations(run)])
-    _write(folder / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differing])
+    tables = []
+    for title, columns in {"Success": (*_RESULT, *to_threshold), _COST_TITLE: _COST}.items():
+        rows = [[text[column] for column in columns] for text in texts]
+        tables.append(make_table(title, columns, rows, set(columns) - _TEXTS))
+    return tables
 
 
 def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
     data = run.data
     reached = _first_reaching(threshold, run)
-    last = _last_evaluation(run)
+    last = run.last_evaluation
     return {
         "run": run.name,
-        "task": data.task,
-        "runner": data.runner,
-        "algorithm": data.algorithm,
-        "status": data.status,
-        "num_envs": data.num_envs,
+        **data.model_dump(include={"task", "runner", "algorithm", "status", "num_envs"}),
         "iterations": data.completed_iterations,
         "env_steps": data.env_steps,
         "wall_s": data.wall_s,

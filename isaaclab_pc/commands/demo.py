@@ -10,7 +10,7 @@ from pydantic import Field
 from isaaclab_pc.cli.command_line import Takes, keys_of, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import require_expert
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.demos.demo_file import DemoFile
@@ -80,12 +80,9 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Record until a file has enough episodes; return the exit code."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     require_expert(settings.task, "task")

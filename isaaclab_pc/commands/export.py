@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from isaaclab_pc.cli.command_line import Takes, keys_of, parse_command, split_own
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
 from isaaclab_pc.errors import ConfigError
@@ -56,12 +56,9 @@ FOLDER = "export"
 """Where the files go, in the run's folder."""
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Export one policy; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
     own, others = split_own(argv, ExportSettings)
     command = parse_command(others, TAKES)
     if "resume" in command.given:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import gymnasium
 
 from isaaclab_pc.cli.command_line import Takes
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import our_tasks, registered_tasks
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.learners import RUNNERS, agent_key
@@ -27,12 +27,9 @@ TAKES = Takes(options=("--all",))
 _OPTIONS = (*TAKES.options, "--help", "-h")
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Print the tasks; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
     unknown = [argument for argument in argv if argument not in _OPTIONS]
     if unknown:
         raise ConfigError(f"{unknown[0]} is not an option: {closest(unknown[0], _OPTIONS)}")

@@ -3,8 +3,10 @@
 
 import itertools
 import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from isaaclab_pc.cli.command_line import check_form
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.run.folder import LOGS
 from isaaclab_pc.run.record import RECORD_NAME
@@ -14,12 +16,24 @@ _MOST_LOOKED_AT = 1000
 """Runs among which near names are sought."""
 
 
-def named_run(text: str, *others: str) -> Path:
-    """Return the folder of a run.
+def split_folders(argv: Sequence[str], names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Split a command line into folders, which may have an equals sign in their names, and settings or options.
 
-    Args:
-        text: The folder, or the record in it.
-        *others: Further things to give, for the message.
+    Raises:
+        ConfigError: One of the script's settings, ``names``, stands alone.
+    """
+    folders: list[str] = []
+    others: list[str] = []
+    for argument in argv:
+        check_form(argument, names)
+        # Unlike Path.exists, this takes a name that is too long for a file.
+        is_setting = argument.startswith("-") or ("=" in argument and not os.path.exists(argument))
+        (others if is_setting else folders).append(argument)
+    return folders, others
+
+
+def named_run(text: str, *others: str) -> Path:
+    """Return the folder of a run from its name or that of the record in it; ``others`` may be given as well.
 
     Raises:
         ConfigError: It holds no run; the message names runs in it, or folders with similar names.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import isaaclab_pc
 from isaaclab_pc.cli.command_line import Takes, override_value
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.folder import writing
@@ -43,12 +43,9 @@ _LONGEST = 64
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Write a task; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
     if len(argv) != 1:
         raise ConfigError("expected one name, as in: python scripts/new_task.py press_button")
 
@@ -64,11 +61,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def new_task(name: str, folder: Path) -> list[Path]:
-    """Write the files of a task and register it.
-
-    Args:
-        name: Its name: lower-case words separated by ``_``, the verb first.
-        folder: The tasks' folder; its ``__init__.py`` imports them all.
+    """Write a task into the tasks' folder, whose ``__init__.py`` imports them all.
 
     Returns:
         The files that were written, the folder's ``__init__.py`` last.

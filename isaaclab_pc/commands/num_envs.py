@@ -7,6 +7,7 @@ All processes of a run on several GPUs have the same number of environments, so 
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,9 +60,7 @@ def find_for_run(settings: RunSettings, record: RunRecord) -> RunSettings | None
 def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) -> FitResult:
     """Find the number of environments that each process of a run can have, and print the answer.
 
-    Args:
-        run: The run's settings, device and algorithm chosen.
-        on_trial: Called with each trial.
+    Device and algorithm of the run are chosen; ``on_trial`` gets each trial.
 
     Raises:
         ConfigError: A GPU cannot be read, no size fits, or the config is refused by the first child.
@@ -103,12 +102,8 @@ def find_num_envs(
 ) -> FitResult:
     """Find the number of environments on one device, showing each trial; print its reason.
 
-    Args:
-        run: The run's settings, device and physics backend chosen.
-        search: How to search.
-        on_trial: Called with each trial.
-        processes: As for :func:`~isaaclab_pc.num_envs.fit`.
-        reserve: Likewise.
+    Device and physics backend of the run are chosen; ``on_trial`` gets each trial; ``processes`` and ``reserve`` are
+    those of :func:`~isaaclab_pc.num_envs.fit`.
 
     Raises:
         ConfigError: No size fits, or the config is refused by the first child.
@@ -191,31 +186,21 @@ GroupSearch = Callable[[GpuGroup, int | None, Overrides], FitResult]
 given. The overrides take the place of the user's settings."""
 
 
-def group_gpus(
-    devices: Sequence[str], reserve_per_process: int = FIRST_GPU_RESERVE, open_gpu: Callable[[str], Gpu] = Gpu
-) -> list[GpuGroup]:
-    """Group GPUs by model; a group is searched on its GPU with the least free memory beside what is reserved.
+def group_gpus(devices: Sequence[str]) -> list[GpuGroup]:
+    """Group the GPUs ``cuda:N`` of a run by model, the first process's first.
 
-    Args:
-        devices: ``cuda:N`` of every process of the run, each once, the first process's first.
-        reserve_per_process: Memory that each further process needs on the first one's GPU [bytes].
-        open_gpu: Opens a GPU to read its model and memory.
+    A group is searched on its GPU with the least free memory beside what is reserved.
 
     Raises:
         ConfigError: A GPU cannot be read.
     """
-    # (free memory, device, reserve) of each GPU, by model.
-    members: dict[str, list[tuple[int, str, int]]] = {}
-    for rank, device in enumerate(devices):
-        gpu = open_gpu(device)
-        reserve = reserve_per_process * (len(devices) - 1) if rank == 0 else 0
-        members.setdefault(gpu.model, []).append((gpu.free() - reserve, device, reserve))
-
-    groups = []
-    for same_model in members.values():
-        _, fullest, reserve = min(same_model, key=lambda member: member[0])
-        groups.append(GpuGroup(tuple(device for _, device, _ in same_model), fullest, reserve))
-    return groups
+    reserves = {device: 0 if rank else FIRST_GPU_RESERVE * (len(devices) - 1) for rank, device in enumerate(devices)}
+    room: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for device, reserve in reserves.items():
+        gpu = Gpu(device)
+        room[gpu.model][device] = gpu.free() - reserve
+    fullest = [(same_model, min(same_model, key=same_model.__getitem__)) for same_model in room.values()]
+    return [GpuGroup(tuple(same_model), device, reserves[device]) for same_model, device in fullest]
 
 
 def smallest_answer(groups: Sequence[GpuGroup], search: GroupSearch) -> FitResult:

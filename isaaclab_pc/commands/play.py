@@ -7,7 +7,7 @@ from pathlib import Path
 from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import require_expert, short_name
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
@@ -68,9 +68,10 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Evaluate one checkpoint; return the exit code."""
-    return run_script(argv, HELP, lambda arguments: run(parse_command(arguments, TAKES)))
+    return run(parse_command(argv, TAKES))
 
 
 def run(command: Command) -> int:

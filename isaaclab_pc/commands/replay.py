@@ -10,7 +10,7 @@ from pydantic import Field
 from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.errors import ConfigError
@@ -77,12 +77,9 @@ SAME_STATE = 1e-3
 """Largest difference at which a replay still follows its recording [rad, m]."""
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Replay one environment of a dump; returns the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/report.py``: write a run as one page of HTML, or compare several. Loads no torch."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cli.command_line import Takes, check_form, parse_script_command
+from isaaclab_pc.cli.command_line import Takes, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.commands.named_run import named_run
+from isaaclab_pc.cli.script import script
+from isaaclab_pc.commands.named_run import named_run, split_folders
+from isaaclab_pc.commands.trained_policy import SELECTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.page import MAX_RUNS, REPORT_NAME, comparison_page, run_page
@@ -32,9 +32,6 @@ class ReportSettings(ScriptSettings):
     out: str | None = None
     """The file to write; null: report.html in the run's folder, and logs/report/<time> where several are compared."""
 
-
-SELECTS = ("task", "runner", "obs")
-"""Settings that find the latest run."""
 
 TAKES = Takes(ReportSettings, SELECTS)
 
@@ -62,16 +59,12 @@ otherwise.
 """
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Write the page; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
-    for argument in argv:
-        check_form(argument, TAKES.names)
-    folders = [named_run(argument, OR_LATEST) for argument in argv if not _is_setting(argument)]
-    own, command = parse_script_command([a for a in argv if _is_setting(a)], ReportSettings, SELECTS)
+    named, others = split_folders(argv, TAKES.names)
+    folders = [named_run(text, OR_LATEST) for text in named]
+    own, command = parse_script_command(others, ReportSettings, SELECTS)
     if own.run == LATEST:
         asked = compose(command.settings)
         folders.append(newest_run(LOGS, asked.runner, experiment_name(asked)).folder)
@@ -96,12 +89,6 @@ def _run(argv: Sequence[str]) -> int:
         write_text_atomically(out, page)
     current().made("report", out)
     return ExitCode.OK
-
-
-def _is_setting(argument: str) -> bool:
-    """Tell a setting or an option from a folder, as the name of a folder may have an equals sign, too."""
-    # Unlike Path.exists, this takes a name that is too long for a file.
-    return argument.startswith("-") or ("=" in argument and not os.path.exists(argument))
 
 
 def _check_file(out: Path) -> None:

@@ -34,12 +34,9 @@ MAY_HARDEN = tuple(f"physics.{name}" for name in SOLVER_SETTINGS)
 
 
 def resume(asked: RunSettings, command: Command, *, requeued: bool = False) -> int:
-    """Go on with a run to its last iteration.
+    """Go on with the run that ``asked.resume`` names to its last iteration.
 
-    Args:
-        asked: The settings of the command line; ``resume`` names the run.
-        command: The command line.
-        requeued: Whether a cluster starts this command again: the run then goes on from its newest checkpoint.
+    ``requeued`` tells that a cluster starts this command again: the run then goes on from its newest checkpoint.
 
     Raises:
         ConfigError: There is no such run, or a setting would make it another one; it is left as it was.

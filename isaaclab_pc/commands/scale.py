@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
-
 from isaaclab_pc.cli.command_line import EVERY_SETTING, Command, Takes, parse_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cluster.start import check_cluster
 from isaaclab_pc.commands.num_envs import num_envs_per_process
 from isaaclab_pc.commands.prepare import prepare
@@ -46,8 +44,9 @@ from isaaclab_pc.num_envs.trends import (
     smallest_near_best,
     telling,
 )
-from isaaclab_pc.num_envs.trial import Trial, format_size
+from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.report.words import memory
 from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.run.jobs import PlanJob, launch_worker
@@ -55,7 +54,7 @@ from isaaclab_pc.run.platform import check_gpus
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
-from isaaclab_pc.terminal.tables import table_console
+from isaaclab_pc.terminal.tables import make_table, table_console
 
 HELP = f"""\
 Find how many environments a task can train with on this machine, and show what their memory is made of.
@@ -102,12 +101,9 @@ TAKES = Takes(run=EVERY_SETTING, options=OPTIONS)
 LEDGER_NAME = "ledger.json"
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Search, plan, list or measure stability; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _answer)
-
-
-def _answer(argv: Sequence[str]) -> int:
     options = {argument for argument in argv if argument in OPTIONS}
     command = parse_command([argument for argument in argv if argument not in OPTIONS], TAKES)
     if "resume" in command.given:
@@ -251,22 +247,14 @@ def _run_digest(settings: RunSettings) -> str:
 
 
 def _print_ledger(ledger: Ledger, how: str) -> None:
-    table = Table(title=f"Memory at num_envs={ledger.num_envs}, {how}", title_justify="left")
-    table.add_column("")
-    for column in ("total", "fixed", "per environment"):
-        table.add_column(column, justify="right")
-    for entry in ledger.entries:
-        table.add_row(entry.kind, format_size(entry.total), _size(entry.fixed), _size(entry.per_env))
-
+    sizes = ("total", "fixed", "per environment")
+    rows = [(entry.kind, *map(memory, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
+    table = make_table(f"Memory at num_envs={ledger.num_envs}, {how}", ("", *sizes), rows, sizes)
     table.add_section()
     parts = ([entry.fixed for entry in ledger.entries], [entry.per_env for entry in ledger.entries])
     sums = (None if None in sizes else sum(filter(None, sizes)) for sizes in parts)
-    table.add_row("sum", format_size(ledger.total), *map(_size, sums))
+    table.add_row("sum", *map(memory, (ledger.total, *sums)))
     table_console(120).print(table)
-
-
-def _size(size: float | None) -> str:
-    return "" if size is None else format_size(size)
 
 
 def show_profiles() -> int:
@@ -277,18 +265,12 @@ def show_profiles() -> int:
         print(f"no search has left an answer yet ({cache.path})")
         return ExitCode.OK
 
-    table = Table(title=f"Answers of earlier searches ({cache.path})", title_justify="left")
-    for column in ("what", "num_envs", "frames/s", "host memory", "GPU memory", "search", "date"):
-        table.add_column(column, justify="right" if column in ("num_envs", "frames/s") else "left")
+    numbers = ("num_envs", "frames/s", "host memory", "GPU memory")
+    rows = []
     for profile in profiles:
-        table.add_row(
-            profile.label,
-            str(profile.num_envs),
-            f"{profile.frames_per_second:.0f}",
-            format_size(profile.host_bytes),
-            "" if profile.device_bytes is None else format_size(profile.device_bytes),
-            profile.stop,
-            profile.date,
-        )
-    table_console(160).print(table)
+        memories = map(memory, (profile.host_bytes, profile.device_bytes))
+        found = (str(profile.num_envs), f"{profile.frames_per_second:.0f}", *memories)
+        rows.append((profile.label, *found, profile.stop, profile.date))
+    title = f"Answers of earlier searches ({cache.path})"
+    table_console(160).print(make_table(title, ("what", *numbers, "search", "date"), rows, numbers))
     return ExitCode.OK

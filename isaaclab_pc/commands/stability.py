@@ -19,7 +19,7 @@ from isaaclab_pc.run.record import versions
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
-from isaaclab_pc.terminal.tables import table_console
+from isaaclab_pc.terminal.tables import make_table, table_console
 from isaaclab_pc.utils.files import write_text_atomically
 
 NUM_ENVS = 64
@@ -33,12 +33,8 @@ PICTURE_NAME = "stability.png"
 def measure_stability(command: Command, settings: RunSettings) -> int:
     """Measure a small grid of physics settings, one child process each, and show the cheapest stable one.
 
-    Args:
-        command: The command line.
-        settings: The run's settings, device and physics backend chosen.
-
-    Returns:
-        The exit code: that of a child that ends the measurement, else 0. What was measured until then is shown.
+    Device and physics backend of the settings are chosen. Returns the exit code: that of a child that ends the
+    measurement, else 0. What was measured until then is shown.
 
     Raises:
         ConfigError: The settings leave nothing to measure.
@@ -148,18 +144,16 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
 
 
 def _table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> Table:
-    table = Table(title=title, title_justify="left")
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
-    for column in (*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000"):
-        table.add_column(column, justify="right")
-    table.add_column("")
+    numbers = (*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000")
+    rows = []
     for cell in cells:
         values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
         success = "" if cell.success is None else f"{cell.success:.0%}"
         cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
         note = cell.note or ("cheapest stable" if cell is chosen else "")
-        table.add_row(*values, str(cell.env_steps), _failures(cell), success, *cost, note)
-    return table
+        rows.append((*values, str(cell.env_steps), _failures(cell), success, *cost, note))
+    return make_table(title, (*numbers, ""), rows, numbers)
 
 
 def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isaaclab_pc.cli.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.sweep import run_each
 from isaaclab_pc.cluster.nodes import Place, find_place
 from isaaclab_pc.commands.prepare import prepare, prepare_training
@@ -73,13 +73,9 @@ GOOD_TEACHER = 0.5
 """Success of a teacher below which it is not imitated."""
 
 
+@script(HELP, when_stopped=ExitCode.PREEMPTED)
 def main(argv: Sequence[str]) -> int:
     """Train, once or, with ``-m``, once for each combination of values; return the highest exit code."""
-    return run_script(argv, HELP, _run_all, when_stopped=ExitCode.PREEMPTED)
-
-
-def _run_all(argv: Sequence[str]) -> int:
-    """Train all runs of a command line, here or as jobs of a cluster."""
     options, others = split_own(argv, SubmitSettings)
     command = parse_command(others, TAKES)
     if command.launcher is not None:
@@ -95,11 +91,8 @@ def _run_all(argv: Sequence[str]) -> int:
 def run(settings: RunSettings, command: Command, name: str | None = None, requeued: bool = False) -> int:
     """Train one run; return the exit code.
 
-    Args:
-        settings: Its settings.
-        command: The command line that they come from.
-        name: Name of the run's folder; a requeued job of a cluster goes on with the run in it. None: a new one.
-        requeued: Whether the job was requeued. A run that it resumes goes on from its newest checkpoint then.
+    ``name`` is that of the run's folder, None: a new one; a requeued job of a cluster goes on with the run in it. A run
+    that a ``requeued`` job resumes goes on from its newest checkpoint.
 
     Raises:
         ConfigError: A setting does not fit.

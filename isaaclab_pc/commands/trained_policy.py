@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from isaaclab_pc.cli.command_line import Command, keys_of
 from isaaclab_pc.cli.task_names import short_name
@@ -39,7 +40,7 @@ def find_policy(
 
     Args:
         which: ``pretrained``, ``latest``, ``best``, or the path of a run's folder or checkpoint.
-        asked: The settings of the command line.
+        asked: The settings of ``command``.
         command: The command line.
         may_change: Settings that may differ from those of its training, as for :func:`keys_of`.
         key: Name of the setting that holds ``which``, for messages.
@@ -69,17 +70,15 @@ def find_policy(
 def _changed(trained: RunSettings, asked: RunSettings, command: Command, may_change: Sequence[str]) -> RunSettings:
     """Put the settings of the command line in the place of those of a training."""
     allowed = keys_of(*may_change)
-    changes = {}
-    for key in sorted(command.given - {*SELECTS, "resume"}):
-        if not allowed(key):
-            raise ConfigError(f"{key} has no effect on a trained policy; --help shows what may be given.")
-        changes[key] = asked.flat()[key]
-    if command.agent:
-        raise ConfigError(f"{command.agent[0]} has no effect on a trained policy.")
+    given = sorted(command.given - {*SELECTS, "resume"})
+    refused = [key for key in (*given, *command.agent) if not allowed(key)]
+    if refused:
+        raise ConfigError(f"{refused[0]} has no effect on a trained policy; --help shows what may be given.")
 
-    changes["env_overrides"] = [*trained.env_overrides, *command.env]
     # Who watches is no part of a run.
-    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
+    values = asked.flat()
+    changes: dict[str, Any] = {key: values[key] for key in (*given, "visualizer", "host", "force")}
+    changes["env_overrides"] = [*trained.env_overrides, *command.env]
     # A student that is done needs no teacher, whose run may be gone.
     changes["teacher"] = None
     return trained.with_values(changes)

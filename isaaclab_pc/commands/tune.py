@@ -17,7 +17,7 @@ from pydantic import Field
 from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_command, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
 from isaaclab_pc.cluster.trial_share import Capacity, TrialShare
@@ -120,12 +120,9 @@ another signal: resume=<folder> goes on.
 """
 
 
+@script(HELP, when_stopped=ExitCode.PREEMPTED)
 def main(argv: Sequence[str]) -> int:
     """Tune, or go on with a tuning."""
-    return run_script(argv, HELP, _run, when_stopped=ExitCode.PREEMPTED)
-
-
-def _run(argv: Sequence[str]) -> int:
     check_isaaclab()
     spaces, others = _split(argv)
     own, command = parse_script_command(others, TuneSettings, MAY_CHANGE)

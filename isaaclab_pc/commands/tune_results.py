@@ -14,7 +14,7 @@ from isaaclab_pc.run.folder import writing
 from isaaclab_pc.terminal import events
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
-from isaaclab_pc.terminal.tables import table_console
+from isaaclab_pc.terminal.tables import make_table, table_console
 
 CSV_NAME = "results.csv"
 PICTURE_NAME = "results.png"
@@ -41,26 +41,19 @@ class TuningDisplay:
         for trial in trials:
             if trial.status != self._shown[trial.name]:
                 self._shown[trial.name] = trial.status
-                current().show(self._changed(trial))
-        now = self._standing(trials)
-        if now != self._last:
-            self._last = now
-            current().show(now)
+                changed = events.TrialStatus(
+                    trial=trial.name,
+                    status=trial.status,
+                    iteration=trial.iterations,
+                    values=dict(trial.values),
+                    metric=self._tuning.metric,
+                    score=trial.score,
+                    error=None if trial.data is None else trial.data.error,
+                )
+                current().show(changed)
 
-    def _changed(self, trial: TuneTrial) -> events.TrialStatus:
-        return events.TrialStatus(
-            trial=trial.name,
-            status=trial.status,
-            iteration=trial.iterations,
-            values=dict(trial.values),
-            metric=self._tuning.metric,
-            score=trial.score,
-            error=None if trial.data is None else trial.data.error,
-        )
-
-    def _standing(self, trials: Sequence[TuneTrial]) -> events.TuneProgress:
         best = best_trial(trials)
-        return events.TuneProgress(
+        now = events.TuneProgress(
             trials=len(trials),
             ended=sum(trial.is_over for trial in trials),
             failed=sum(trial.status in ("failed", "storm") for trial in trials),
@@ -70,6 +63,9 @@ class TuningDisplay:
             metric=self._tuning.metric,
             score=None if best is None else best.score,
         )
+        if now != self._last:
+            self._last = now
+            current().show(now)
 
 
 def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
@@ -116,15 +112,12 @@ def _row(trial: TuneTrial) -> list[str | float | None]:
 
 
 def _table(tuning: Tuning, trials: Sequence[TuneTrial]) -> Table:
-    table = Table(title=f"Trials of {tuning.max_iterations} iterations, the best first", title_justify="left")
-    for column in _columns(tuning):
-        table.add_column(column.rpartition(".")[2], overflow="fold")
+    columns = [column.rpartition(".")[2] for column in _columns(tuning)]
     order = sorted(trials, key=_rank, reverse=True)
     if len(order) > _ROWS:
         order.sort(key=lambda trial: trial.status != "running")
-    for trial in order[:_ROWS]:
-        table.add_row(*map(_cell, _row(trial)))
-    return table
+    rows = [[*map(_cell, _row(trial))] for trial in order[:_ROWS]]
+    return make_table(f"Trials of {tuning.max_iterations} iterations, the best first", columns, rows)
 
 
 def _cell(value: str | float | None) -> str:

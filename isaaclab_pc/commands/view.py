@@ -13,7 +13,7 @@ from pydantic import Field
 from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
-from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.script import script
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
 from isaaclab_pc.errors import ConfigError
@@ -102,12 +102,9 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
 
 
+@script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Show environments until stopped; return the exit code, as in :data:`HELP`."""
-    return run_script(argv, HELP, _run)
-
-
-def _run(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, ViewSettings, TAKES.run)
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)

@@ -29,11 +29,8 @@ MAX_KINDS = 500
 INLETS = "ISAACLAB_PC_NATIVE_OUTPUT"
 """Environment variable that tells a child the descriptors that its native code must write to: ``<out>,<err>``."""
 
-_LONGEST_LINE = 1 << 16
-"""Length at which a line without a line feed is passed on [bytes]."""
-
 _CHUNK = 1 << 16
-"""Most that is read from a pipe at once [bytes]."""
+"""Most that is read from a pipe at once, and length at which a line without a line feed is passed on [bytes]."""
 
 _POLL_SECONDS = 0.1
 """Time after which the reader looks whether the child has ended [s]."""
@@ -103,7 +100,7 @@ class ChildLines:
 
     def _split(self, outlet: int, chunk: bytes) -> None:
         *lines, rest = (self._partial[outlet] + chunk).split(b"\n")
-        if len(rest) > _LONGEST_LINE:
+        if len(rest) > _CHUNK:
             lines.append(rest)
             rest = b""
         self._partial[outlet] = rest
@@ -206,8 +203,8 @@ class LogTail:
 def divert_output(log: Path, user: int = 1) -> IO[str]:
     """Send what this process prints to a log: Python's lines directly, native code's through the parent's filter.
 
-    The log is that of the parent's :class:`OutputFilter`; without a filter, native code writes there directly. Returns
-    a stream to the descriptor that the user sees, 1 or 2, as it was.
+    The log is that of the parent's :class:`OutputFilter`; without one, native code writes there directly. Returns a
+    stream to what was the descriptor ``user``, 1 or 2, which the user sees.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -67,14 +67,10 @@ def draw_svg(
     size: tuple[float, float] = (4.6, 2.8),
     panels: tuple[int, int] = (1, 1),
 ) -> str:
-    """Draw a figure as an ``<svg>`` element that scales with its parent, in the CSS colours of the page.
+    """Draw a figure of ``size`` [inch] as an ``<svg>`` element that scales with its parent, in the page's CSS colours.
 
-    Args:
-        draw: Draws into matplotlib's axes, or an array of them, in the colours of this module.
-        key: Name of the figure, unique in the page: its ids begin with it.
-        label: Description of the figure, for those who do not see it.
-        size: Width and height [inch].
-        panels: Rows and columns of axes.
+    ``draw`` gets the axes, or the array of them where there are several ``panels`` (rows, columns). The ids begin with
+    ``key``, which is unique in the page; ``label`` describes the figure for those who do not see it.
     """
     with mpl.rc_context({**_style(_STAND_INS), "svg.hashsalt": key}), warnings.catch_warnings():
         # A letter that matplotlib's own font lacks is the browser's to draw.

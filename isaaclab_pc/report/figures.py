@@ -197,10 +197,9 @@ def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> Page
 
 def _faults(run: RunFacts) -> PageFigure | None:
     """Draw the number of episodes that the guard ended, by cause."""
-    rows = tuple((cause.replace("_", " "), f"{number:,}") for cause, number in run.faults.items())
-    numbers = run.faults.values()
-    bars = [Bar(name, 0, number, text, SERIES[1]) for (name, text), number in zip(rows, numbers, strict=True)]
-    return row_figure("guard", "Episodes that the guard ended", "episodes", bars, (("", "episodes"), rows))
+    bars = [Bar(cause.replace("_", " "), 0, n, f"{n:,}", SERIES[1]) for cause, n in run.faults.items()]
+    table = (("", "episodes"), tuple((bar.row, bar.text) for bar in bars))
+    return row_figure("guard", "Episodes that the guard ended", "episodes", bars, table)
 
 
 def _time_line(run: RunFacts) -> PageFigure | None:
@@ -208,32 +207,29 @@ def _time_line(run: RunFacts) -> PageFigure | None:
     start = read_time(run.data.started)
     if start is None:
         return None
-    spans: list[tuple[str, float, float, str]] = []
+    bars: list[Bar] = []
     died_at: float | None = None
     for event in run.events:
         if event.time is None or event.name == "restart":
             continue
         at = max((event.time - start).total_seconds(), 0.0)
         if event.name == "recovered" and died_at is not None:
-            spans.append(("stood still", died_at, at, _event_text(event)))
+            bars.append(Bar("stood still", died_at, at, _event_text(event), BAD))
             died_at = None
         else:
-            spans.append((shortened(event.name), at, at, _event_text(event)))
+            color = BAD if event.name in ("died", "gave up") else SERIES[0]
+            bars.append(Bar(shortened(event.name), at, at, _event_text(event), color))
             died_at = at if event.name == "died" else died_at
 
-    ended = read_time(run.data.ended)
-    ends = [1.0, *(end for _, _, end, _ in spans)]
-    if ended is not None:
-        ends.append((ended - start).total_seconds())
-    last = max(ends)
+    ended = read_time(run.data.ended) or start
+    last = max(1.0, (ended - start).total_seconds(), *(bar.end for bar in bars))
     unit, size = _unit(last)
-    is_bad = ("died", "stood still", "gave up")
-    bars = [Bar(n, b / size, e / size, text, BAD if n in is_bad else SERIES[0]) for n, b, e, text in spans]
-    rows = tuple((name, f"{begin:.4g}", f"{end - begin:.4g}", text) for name, begin, end, text in spans)
+    scaled = [replace(bar, begin=bar.begin / size, end=bar.end / size) for bar in bars]
+    rows = tuple((bar.row, f"{bar.begin:.4g}", f"{bar.end - bar.begin:.4g}", bar.text) for bar in bars)
     table = (("what", "begin [s]", "duration [s]", ""), rows)
+    title = "Deaths, restarts and stops"
     x_label = f"time from the start [{unit}]"
-    key, title = "time-line", "Deaths, restarts and stops"
-    return row_figure(key, title, x_label, bars, table, right=1.02 * last / size, text_above=True)
+    return row_figure("time-line", title, x_label, scaled, table, right=1.02 * last / size, text_above=True)
 
 
 def _event_text(event: Event) -> str:
@@ -270,35 +266,30 @@ def _final_success(runs: Sequence[RunFacts]) -> PageFigure | None:
 def save_comparison_plot(runs: Sequence[RunFacts], threshold: float, path: Path) -> None:
     """Draw runs as a PNG file: success over steps and over time, return over steps, and speed.
 
-    Evaluations of the deterministic policy are marks with their intervals, values of the training lines.
-
-    Args:
-        runs: At least one, with their names.
-        threshold: Success rate to mark, 0 to 1.
-        path: File to write.
+    Evaluations of the deterministic policy are marks with their intervals, values of the training lines. A line marks
+    the success rate ``threshold``, 0 to 1.
     """
 
     def draw(panels: Any) -> None:
-        (by_steps, by_time), (returns, speed) = panels
-        successes: tuple[tuple[Any, _Axis], ...] = ((by_steps, "steps"), (by_time, "time"))
-        for axes, over in successes:
+        drawn = [figure for figure in _COMPARED if "success_rate" in figure or "steps" in figure]
+        for axes, (metric, _, y_label, over) in zip(panels.flat, drawn, strict=True):
             x_label, size = _axis(over, runs)
-            curves = [curve for series, run in enumerate(runs) for curve in _success_of(run, series, over, size)]
-            draw_curves(axes, x_label, "success [%]", curves, y_range="percent", legend=False)
-            axes.axhline(100 * threshold, **{**LIMIT, "linewidth": 1})
-        for axes, metric, label in ((returns, "mean_reward", "mean return"), (speed, "Perf/total_fps", _PER_SECOND)):
-            found = [(series, _curve(run, run.name, metric, "steps", 1)) for series, run in enumerate(runs)]
-            curves = [replace(curve, series=series) for series, curves in found for curve in curves]
-            draw_curves(axes, _STEPS, f"{label} in training", curves, legend=False)
-        handles, labels = by_steps.get_legend_handles_labels()
-        by_steps.figure.legend(handles, labels, loc="outside lower center", ncols=min(max(len(labels), 1), 3))
+            curves = [c for series, run in enumerate(runs) for c in _compared(series, run, metric, over, size)]
+            is_success = metric == "success_rate"
+            draw_curves(axes, x_label, y_label, curves, y_range="percent" if is_success else "data", legend=False)
+            if is_success:
+                axes.axhline(100 * threshold, **{**LIMIT, "linewidth": 1})
+        handles, labels = panels.flat[0].get_legend_handles_labels()
+        columns = min(max(len(labels), 1), 3)
+        panels.flat[0].figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
     save_png(draw, path, "Success: marks are evaluations, lines are training", (12, 8), (2, 2))
 
 
-def _success_of(run: RunFacts, series: int, over: _Axis, size: float) -> list[Curve]:
-    """Return a run's success in training as a thin line, and in its evaluations as marks."""
-    marks = _evaluations(run.name, run.evaluations, over, size, series)
-    lines = _curve(run, "" if marks else run.name, "success_rate", over, size, 100)
-    look = {"linewidth": 1, "alpha": 0.5, "marker": ""}
+def _compared(series: int, run: RunFacts, metric: str, over: _Axis, size: float) -> list[Curve]:
+    """Return a run's metric in training as a line; success as a thin one, beside marks of its evaluations."""
+    is_success = metric == "success_rate"
+    marks = _evaluations(run.name, run.evaluations, over, size, series) if is_success else []
+    lines = _curve(run, "" if marks else run.name, metric, over, size, 100 if is_success else 1)
+    look = {"linewidth": 1, "alpha": 0.5, "marker": ""} if is_success else {}
     return [*(replace(line, look=look, series=series) for line in lines), *marks]

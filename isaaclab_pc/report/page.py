@@ -71,6 +71,7 @@ def comparison_page(folders: Sequence[Path]) -> str:
     from isaaclab_pc.report.figures import comparison_figures
 
     runs = read_runs(folders)
+    measured = list(map(measures, runs))
     return _render(
         # First: it adds to the findings what cannot be drawn.
         figures=comparison_figures(runs),
@@ -78,7 +79,7 @@ def comparison_page(folders: Sequence[Path]) -> str:
         title=f"{len(runs)} runs: {', '.join(dict.fromkeys(map(task_name, runs)))}",
         run=None,
         runs=runs,
-        measures=measures(runs),
+        measures=[(name, *(of_run[name] for of_run in measured)) for name in measured[0]],
         same_seed=len({run.data.evaluation.seed for run in runs if run.data.evaluation is not None}) == 1,
         differing=differences(runs),
         commands=[(f"The report of {run.name}", command_line("report", run.folder)) for run in runs],

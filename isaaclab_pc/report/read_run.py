@@ -20,6 +20,7 @@ from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.report.films import Film, read_films
 from isaaclab_pc.report.words import shortened
+from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, add_progress
@@ -134,6 +135,11 @@ class RunFacts:
         return [*data.evaluations, at_end]
 
     @property
+    def last_evaluation(self) -> Evaluation | None:
+        """The newest evaluation; None where there was none."""
+        return self.evaluations[-1].evaluation if self.evaluations else None
+
+    @property
     def faults(self) -> dict[str, int]:
         """Environments that the guard ended by cause, the most frequent first; without causes that ended none."""
         counts = {shortened(cause): number for cause, number in self.data.guard.items() if number > 0}
@@ -159,7 +165,9 @@ class RunFacts:
         The first iteration, which compiles kernels, does not count; None: not known.
         """
         metrics = self.curves.metrics if self.curves is not None else {}
-        return {part: _median(metrics.get(f"Perf/{part}_fps", [])[1:]) for part in ("env", "inference", "total")}
+        parts = {part: metrics.get(f"Perf/{part}_fps", [])[1:] for part in ("env", "inference", "total")}
+        finite = {part: list(filter(math.isfinite, speeds)) for part, speeds in parts.items()}
+        return {part: statistics.median(speeds) if speeds else None for part, speeds in finite.items()}
 
     @property
     def mean_speed(self) -> float | None:
@@ -182,12 +190,7 @@ class RunFacts:
 
 def total(values: Iterable[float]) -> float:
     """Return the sum of the finite values."""
-    return sum(value for value in values if math.isfinite(value))
-
-
-def _median(values: Sequence[float]) -> float | None:
-    finite = [value for value in values if math.isfinite(value)]
-    return statistics.median(finite) if finite else None
+    return sum(filter(math.isfinite, values))
 
 
 def read_run(folder: Path) -> RunFacts:
@@ -197,7 +200,7 @@ def read_run(folder: Path) -> RunFacts:
         ConfigError: The folder has no record of a run.
     """
     run = _read_result(folder)
-    for read in (_read_events, _read_dumps, _read_trials, _read_films):
+    for read in (_read_events, _read_dumps, _read_trials, lambda run: run.films.update(read_films(run.folder))):
         _try(run, read)
     return run
 
@@ -342,10 +345,6 @@ def _read_trials(run: RunFacts) -> None:
             run.problems.append(f"{RECORD_NAME}, trials.{index}: {_first_line(error)}; left out")
     if isinstance(run.data.num_envs, int):
         run.ledger = measured_ledger(run.trials, run.data.num_envs)
-
-
-def _read_films(run: RunFacts) -> None:
-    run.films = read_films(run.folder)
 
 
 def read_time(text: object) -> datetime | None:

@@ -97,20 +97,9 @@ def curve_figure(
     stacked: bool = False,
     table: Table | None = None,
 ) -> PageFigure | None:
-    """Draw curves, or parts of a whole as stacked bars; long ones are drawn as means of neighbours.
+    """Draw curves, or parts of a whole with the same ``x`` as stacked bars; None without curves.
 
-    Args:
-        key: Name in the page.
-        title: Headline.
-        x_label: Label of the horizontal axis.
-        y_label: Label of the vertical axis.
-        curves: The curves.
-        y_range: Range of the vertical axis.
-        stacked: Whether they are parts with the same ``x``, drawn as bars from the bottom.
-        table: The numbers; None: those of the curves.
-
-    Returns:
-        None without curves.
+    Long ones are drawn as means of neighbours. ``table`` has the numbers; None: those of the curves.
     """
     if not curves:
         return None
@@ -224,20 +213,10 @@ def row_figure(
     limit: tuple[float, str] | None = None,
     text_above: bool = False,
 ) -> PageFigure | None:
-    """Draw bars in named rows, in the order in which the rows first come.
+    """Draw bars in named rows, in the order in which the rows first come; None without bars.
 
-    Args:
-        key: Name in the page.
-        title: Headline.
-        x_label: Label of the horizontal axis.
-        bars: The bars.
-        table: The numbers.
-        right: Right end of the axis; None: room for all bars and their texts.
-        limit: A value that is marked by a line, and its text.
-        text_above: Whether texts stand above their bars, not to the right.
-
-    Returns:
-        None without bars.
+    ``right`` is the end of the axis, None: with room for all bars and their texts. ``limit`` is a value that a line
+    marks, and its text. With ``text_above``, texts stand above their bars, not to the right.
     """
     if not bars:
         return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Findings, facts, settings and next commands of a run, and differences between runs, as plain values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from isaaclab_pc.cli.command_line import keys_of, override_value
@@ -188,24 +188,26 @@ def _with(script: str, settings: dict[str, str]) -> str:
 # Several runs
 
 
-def measures(runs: Sequence[RunFacts]) -> list[tuple[str, ...]]:
-    """Return result, cost and health: one row a measure, one column a run."""
-    rows: dict[str, Callable[[RunFacts], str]] = {
-        "Task": task_name,
-        "Status": lambda run: run.data.status,
-        "Success": lambda run: success_text(run.data.evaluation.success if run.data.evaluation else None),
-        "Episodes": lambda run: count(run.data.evaluation.episodes if run.data.evaluation else None),
-        "Mean return": lambda run: decimals(run.data.evaluation.mean_return if run.data.evaluation else None),
-        "Iterations": lambda run: count(run.data.completed_iterations),
-        "Environment steps": lambda run: count(run.data.env_steps),
-        "Time": lambda run: duration(run.data.wall_s),
-        "Environments": lambda run: str(run.data.num_envs),
-        "Steps per second": lambda run: count(run.mean_speed),
-        "Peak memory": lambda run: memory(run.data.peak_bytes),
-        "Ended by the guard": lambda run: count(sum(run.faults.values())),
-        "Restarts": lambda run: count(len(run.data.restarts)),
+def measures(run: RunFacts) -> dict[str, str]:
+    """Return result, cost and health of a run, by name."""
+    data, last = run.data, run.last_evaluation
+    so_far = " so far" if last is not None and data.evaluation is None else ""
+    return {
+        "Task": task_name(run),
+        "Library": shortened(data.runner),
+        "Status": data.status,
+        "Success": success_text(last.success if last else None) + so_far,
+        "Episodes": count(last.episodes if last else None),
+        "Mean return": decimals(last.mean_return if last else None),
+        "Iterations": count(data.completed_iterations),
+        "Environment steps": count(data.env_steps),
+        "Time": duration(data.wall_s),
+        "Environments": str(data.num_envs),
+        "Steps per second": count(run.mean_speed),
+        "Peak memory": memory(data.peak_bytes),
+        "Ended by the guard": count(sum(run.faults.values())),
+        "Restarts": count(len(data.restarts)),
     }
-    return [(name, *map(cell, runs)) for name, cell in rows.items()]
 
 
 def differences(runs: Sequence[RunFacts]) -> list[tuple[str, ...]]:

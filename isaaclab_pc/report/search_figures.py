@@ -10,6 +10,7 @@ from isaaclab_pc.num_envs.trends import TOLERANCE, pooled_speeds
 from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
 from isaaclab_pc.report.drawing import BAD, GOOD, SERIES, save_png
 from isaaclab_pc.report.run_figures import LIMIT, TREND, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
+from isaaclab_pc.report.words import memory
 
 _MIB = 2**20
 _GIB = 2**30
@@ -32,7 +33,7 @@ def ledger_figure(ledger: Ledger | None, budget: int | None) -> PageFigure | Non
     for entry in ledger.entries:
         begin, end = end, end + entry.total / _MIB
         bars.append(Bar(entry.kind, begin, end, format_size(entry.total)))
-    rows = [(entry.kind, *map(_size, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
+    rows = [(entry.kind, *map(memory, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
     rows.append(("sum", format_size(ledger.total), "", ""))
     limit = None
     if budget is not None:
@@ -41,10 +42,6 @@ def ledger_figure(ledger: Ledger | None, budget: int | None) -> PageFigure | Non
     title = f"Memory of {ledger.num_envs:,} environments by purpose"
     table = (("", "memory", "fixed", "per environment"), tuple(rows))
     return row_figure("ledger", title, "memory [MiB]", bars, table, limit=limit)
-
-
-def _size(size: float | None) -> str:
-    return "" if size is None else format_size(size)
 
 
 def memory_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | None:
@@ -69,20 +66,16 @@ def speed_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | N
 
 
 def save_search_plot(trials: Sequence[Trial], num_envs: int, title: str, path: Path) -> None:
-    """Draw the trials of a search as a PNG file: peak memory to the left, training frames per second to the right.
+    """Draw the trials of a search, at least one, as a PNG file: peak memory to the left, speed to the right.
 
-    Args:
-        trials: All trials, at least one; one that was ended is drawn at the memory that it had reached.
-        num_envs: The number of environments that was chosen.
-        title: Headline.
-        path: File to write.
+    A trial that was ended is drawn at the memory that it had reached; ``num_envs`` is the chosen size.
     """
 
     def draw(panels: Any) -> None:
-        memory, speed = panels.flat
+        left, right = panels.flat
         label, curves = _memory_curves(trials, num_envs)
-        draw_curves(memory, _ENVIRONMENTS, label, curves, y_range="zero")
-        draw_curves(speed, _ENVIRONMENTS, _SPEED, _speed_curves(trials, num_envs), y_range="zero")
+        draw_curves(left, _ENVIRONMENTS, label, curves, y_range="zero")
+        draw_curves(right, _ENVIRONMENTS, _SPEED, _speed_curves(trials, num_envs), y_range="zero")
 
     save_png(draw, path, title, (11, 4.4), (1, 2))
 

@@ -13,16 +13,10 @@ _MARK = {"linestyle": "", "markersize": 12, "markeredgewidth": 2, "markerfacecol
 
 
 def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, path: Path) -> None:
-    """Draw failures, success and cost over the solver's iterations as a PNG file, a curve for each time step.
+    """Draw failures, success and cost of at least one setting over the solver's iterations, a curve for each time step.
 
     Where no failure was seen, a bar reaches to the 95 % bound. A cross marks a setting with a note, such as dropped
-    contacts; one that crashed is missing.
-
-    Args:
-        cells: The measurements, at least one.
-        chosen: The cheapest stable setting, which gets a ring.
-        title: Headline.
-        path: File to write.
+    contacts; one that crashed is missing. The chosen one gets a ring.
     """
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
     across = "position_iterations" if "position_iterations" in names or not names else names[0]

@@ -40,16 +40,16 @@ class Expects:
     """Names that it takes, for the near ones in messages."""
 
 
-@dataclass(frozen=True)
-class OneOf:
+class OneOf(Expects):
     """Names that another module lists, as metadata of a field that takes one of them."""
 
-    names: tuple[str, ...]
-    """Names that may be given."""
+    def __init__(self, names: tuple[str, ...]) -> None:
+        """Take these names and no others."""
+        super().__init__(f"one of {', '.join(names)}", names)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         """Let pydantic check against the names."""
-        return core_schema.literal_schema(list(self.names))
+        return core_schema.literal_schema(list(self.choices))
 
 
 class Settings(BaseModel):
@@ -207,19 +207,14 @@ def shown(value: Any) -> str:
 
 
 def describe_type(kind: Any) -> str:
-    """Return the end of the sentence "expected ..." for a field's type.
+    """Return the end of the sentence "expected ..." for a field's type with its metadata.
 
-    Args:
-        kind: A type with metadata: numbers with bounds and a :class:`Unit`, ``Literal``, unions, lists, and types that
-            say by :class:`Expects` what they are.
+    It may be a number with bounds and a :class:`Unit`, ``Literal``, a union, a list, or say by :class:`Expects` what it
+    is.
     """
     base, metadata = _unpacked(kind)
-    for part in metadata:
-        if isinstance(part, Expects):
-            return part.text
-        if isinstance(part, OneOf):
-            return "one of " + ", ".join(part.names)
-
+    if told := [part.text for part in metadata if isinstance(part, Expects)]:
+        return told[0]
     if get_origin(base) in (Union, types.UnionType):
         members = sorted(get_args(base), key=lambda member: member is not type(None))
         return ", or ".join(describe_type(member) for member in members)
@@ -228,15 +223,9 @@ def describe_type(kind: Any) -> str:
         return names[0] if len(names) == 1 else "one of " + ", ".join(names)
     if get_origin(base) is list:
         return f"a list of {describe_type(get_args(base)[0])}"
-    if base is list:
-        return "a list"
-    if base is type(None):
-        return "null"
-    if base is bool:
-        return "true or false"
     if base in (int, float):
         return _describe_number("a whole number" if base is int else "a number", metadata)
-    return "text"
+    return {list: "a list", type(None): "null", bool: "true or false"}.get(base, "text")
 
 
 def _describe_number(noun: str, metadata: Sequence[Any]) -> str:
@@ -263,7 +252,6 @@ def choices_of(kind: Any) -> tuple[str, ...]:
     """Return the names that a type, as for :func:`describe_type`, takes."""
     base, metadata = _unpacked(kind)
     found = [name for part in metadata if isinstance(part, Expects) for name in part.choices]
-    found += [name for part in metadata if isinstance(part, OneOf) for name in part.names]
     if get_origin(base) is Literal:
         found += [str(name) for name in get_args(base)]
     elif get_origin(base) in (Union, types.UnionType, list):

@@ -16,10 +16,11 @@ _FURTHEST = 100.0
 """Largest coordinate of a crop [m]."""
 
 
-def _check_distinct(names: list[Any]) -> list[Any]:
-    if len(set(names)) < len(names):
+def check_distinct(value: Any) -> Any:
+    """Refuse a list with a name that is given twice."""
+    if isinstance(value, list) and len(set(value)) < len(value):
         raise ValueError("a name is given twice")
-    return names
+    return value
 
 
 def _check_crop(crop: list[list[float]]) -> list[list[float]]:
@@ -39,7 +40,7 @@ Crop = Annotated[
 
 Features = Annotated[
     list[Feature],
-    AfterValidator(_check_distinct),
+    AfterValidator(check_distinct),
     Expects("a list of rgb, normals, segmentation, camera", get_args(Feature)),
 ]
 

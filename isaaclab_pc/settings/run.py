@@ -16,7 +16,7 @@ from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, flatten, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings
-from isaaclab_pc.settings.points import PointEncoder, PointsSettings
+from isaaclab_pc.settings.points import PointEncoder, PointsSettings, check_distinct
 from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
 from isaaclab_pc.settings.supervise import SuperviseSettings
 from isaaclab_pc.utils.files import write_text_atomically
@@ -36,16 +36,9 @@ Name = Annotated[
 ]
 
 
-def _check_visualizers(value: Any) -> Any:
-    names = value if isinstance(value, list) else [value]
-    if not names or len(set(names)) < len(names):
-        raise ValueError("no name, or one name twice")
-    return value
-
-
 Visualizers = Annotated[
-    VisualizerName | list[VisualizerName],
-    AfterValidator(_check_visualizers),
+    VisualizerName | Annotated[list[VisualizerName], Field(min_length=1)],
+    AfterValidator(check_distinct),
     Expects(f"one of {', '.join(VISUALIZER_NAMES)}, or a list of them", VISUALIZER_NAMES),
 ]
 

@@ -61,10 +61,6 @@ class LiveScreen(Screen):
         self._foot: _Foot | None = None
         self._iteration: Iterated | None = None
 
-    def foot(self) -> RenderableType:
-        """Return what is redrawn while a phase runs."""
-        return "" if self._foot is None else self._foot.get_renderable()
-
     def advance(self, step: int, steps: int) -> None:
         """Move the bar of an evaluation."""
         super().advance(step, steps)
@@ -73,14 +69,11 @@ class LiveScreen(Screen):
                 self._foot.show(step, steps, [f"step {step:,}/{steps:,}", *self._numbers()])
 
     def _start_clock(self) -> None:
-        self._open_foot().start()
-
-    def _open_foot(self) -> Progress:
         assert self._phase is not None
         self._foot = _Foot(self._console, self._phase.phase)
         if self._phase.phase in ("train", "evaluate") and self._iteration is not None:
             self._show_iteration(self._iteration)
-        return self._foot
+        self._foot.start()
 
     def _stop_clock(self) -> None:
         if self._foot is not None:

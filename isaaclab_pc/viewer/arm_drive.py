@@ -43,12 +43,9 @@ class ArmDrive:
     """
 
     def __init__(self, motions: Sequence[Motion], key_steps: int) -> None:
-        """Rest.
+        """Rest; ``motions`` are the components of the action, in their order.
 
-        Args:
-            motions: Components of the action, in their order.
-            key_steps: Steps for which a key moves the arm: browsers repeat a key that is held, and never tell of its
-                release.
+        A key moves the arm for ``key_steps``: browsers repeat a key that is held, and never tell of its release.
         """
         self.motions = tuple(motions)
         self.env = 0
@@ -101,11 +98,9 @@ def arm_drive(env: Any) -> ArmDrive:
 
 
 def motions_of(cfg: Any, pose: Sequence[float]) -> list[Motion]:
-    """Return the components of an action.
+    """Return the components of an action by the configuration of a :class:`~isaaclab_pc.envs.PointCloudEnv`.
 
-    Args:
-        cfg: Of a :class:`~isaaclab_pc.envs.PointCloudEnv`.
-        pose: The arm's default pose as an action ``joint_position``, one number for each joint.
+    ``pose`` is the arm's default pose as an action ``joint_position``, one number for each joint.
     """
     joints = cfg.scene.robot.arm_joints
     if cfg.action == "joint_position":

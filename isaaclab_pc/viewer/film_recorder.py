@@ -61,12 +61,7 @@ class FilmRecorder:
             self._kept[env].append(_frame(self._now, env))
 
     def after_step(self, done: torch.Tensor, counted: torch.Tensor) -> None:
-        """Finish the films of episodes that ended.
-
-        Args:
-            done: Whether an episode ended in this step, shape (N,), bool.
-            counted: Those of them that the evaluation counts, shape (N,), bool.
-        """
+        """Finish the films of episodes that are done, of which the evaluation counts some; both (N,), bool."""
         if len(self.films) == 2:
             return
         is_counted = counted.tolist()

@@ -49,12 +49,9 @@ class LiveView(StepHook):
         self._show(replace(self._reader.after_step(self._actions, result), step=self._steps))
 
     def show_physics_step(self, step: float, worst: Reading | None, value: float) -> None:
-        """Show a physics step of a replay.
+        """Show a physics step of a replay: ``step`` counts those of the history, and the fraction of the running one.
 
-        Args:
-            step: Steps of the history, and the fraction of the running one.
-            worst: The reading that the replay found to fail first; None: nothing failed.
-            value: Its present value.
+        ``worst`` is the reading that was found to fail first, None: nothing failed; ``value`` is its present value.
         """
         if worst is None:
             self._show(self._reader.after_physics_step(step, "", "", "", {}))

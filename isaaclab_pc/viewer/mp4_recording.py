@@ -37,14 +37,10 @@ class Mp4Recording:
         picture: Callable[[], np.ndarray],
         color: str = "height",
     ) -> None:
-        """Begin a film.
+        """Begin a film in the place of an older file.
 
-        Args:
-            path: The file; an older one is replaced.
-            layout: Constants of the environments.
-            view: Camera of the pictures.
-            picture: Returns the present pictures of all environments, shape (N, H, W, 3), uint8.
-            color: Way to colour the points, of the layout's.
+        ``picture`` returns what the camera ``view`` sees of all environments now, shape (N, H, W, 3), uint8; ``color``
+        is one of the layout's ways to colour the points.
         """
         self._layout = layout
         self._view = view

@@ -7,7 +7,7 @@ import numpy as np
 import rerun as rr
 import rerun.blueprint as rrb
 
-from isaaclab_pc.viewer.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, curves, fault_text
+from isaaclab_pc.viewer.scene_frame import Poses, SceneFrame, SceneLayout, curves, fault_text
 
 TIMELINE = "step"
 
@@ -36,13 +36,7 @@ class RerunRecording:
     """
 
     def __init__(self, path: Path, layout: SceneLayout, color: str = "height") -> None:
-        """Begin a recording.
-
-        Args:
-            path: The file; an older one is replaced.
-            layout: Constants of the environments.
-            color: Way to colour the points, of the layout's.
-        """
+        """Begin a recording in the place of an older file; ``color`` is one of the layout's ways to colour points."""
         self._layout = layout
         self._color = color
         self._recording = rr.RecordingStream("isaaclab_pc")
@@ -84,14 +78,11 @@ class RerunRecording:
             log(f"{root}/crop/box", rr.Boxes3D(mins=lower, sizes=upper - lower, colors=_CROP_COLOR))
 
         for camera in frame.cameras:
-            self._write_camera(f"{root}/{camera.name}", camera, env)
-
-    def _write_camera(self, path: str, camera: CameraView, env: int) -> None:
-        height, width = camera.depth.shape[1:]
-        intrinsics = camera.intrinsics[env]
-        pinhole = rr.Pinhole(image_from_camera=intrinsics, width=width, height=height, image_plane_distance=0.15)
-        self._recording.log(path, _transform(camera.poses[env]), pinhole)
-        self._recording.log(f"{path}/depth", rr.DepthImage(camera.depth[env], meter=1.0))
+            height, width = camera.depth.shape[1:]
+            intrinsics = camera.intrinsics[env]
+            pinhole = rr.Pinhole(image_from_camera=intrinsics, width=width, height=height, image_plane_distance=0.15)
+            log(f"{root}/{camera.name}", _transform(camera.poses[env]), pinhole)
+            log(f"{root}/{camera.name}/depth", rr.DepthImage(camera.depth[env], meter=1.0))
 
     def _write_series(self, frame: SceneFrame, env: int) -> None:
         groups = curves(frame, env).items()

@@ -46,11 +46,9 @@ class SceneReader:
         return self._read(newest_frame(observations, self._env.cfg.history_length))
 
     def after_step(self, actions: torch.Tensor, result: tuple[Any, ...]) -> SceneFrame:
-        """Return the frame after ``env.step``; environments that were done show the start of their next episode.
+        """Return the frame after ``env.step``, which took the actions, (N, A), and returned the result.
 
-        Args:
-            actions: Its argument, shape (N, A).
-            result: Its result.
+        Environments that were done show the start of their next episode.
         """
         self._steps += 1
         env = self._env

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The panel of viser's page: controls, layers, curves and images of an environment, settings, and a drive."""
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -305,8 +306,6 @@ def _read(text: str) -> Any:
     if text in ("", AS_TASK):
         return None
     for convert in (int, float):
-        try:
+        with contextlib.suppress(ValueError):
             return convert(text)
-        except ValueError:
-            continue
     return text

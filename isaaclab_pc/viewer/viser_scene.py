@@ -49,13 +49,7 @@ class ViserScene:
         server.initial_camera.position = look_at + np.array([0.5, -0.65, 0.45]) * reach
 
     def draw(self, frame: SceneFrame, color: str, point_size: float) -> None:
-        """Draw a frame in the place of the last one.
-
-        Args:
-            frame: The frame.
-            color: Way to colour the points, of the layout's.
-            point_size: Width of a point [m].
-        """
+        """Draw a frame in the place of the last one; ``color`` is a way of the layout's, ``point_size`` a width [m]."""
         self._draw_bodies(frame)
         for env in range(self._layout.num_envs):
             self._draw_cloud(frame, env, color, point_size)

@@ -40,10 +40,8 @@ def host_name(host: str) -> str:
 def serve_isaaclab_viser(host: str, sim_cfg: Any) -> None:
     """Have Isaac Lab's viser listen on one address, not on all networks, at a free port, and say where.
 
-    Args:
-        host: An address of this machine.
-        sim_cfg: The ``SimulationCfg`` of the simulation to come. It is changed: its own configuration of viser is kept,
-            but for the address and a port that is taken.
+    The ``SimulationCfg`` of the simulation to come is changed: its own configuration of viser is kept, but for the
+    address and a port that is taken.
 
     Raises:
         ConfigError: There is no free port.

@@ -6,15 +6,13 @@ from dataclasses import replace
 import pytest
 
 from isaaclab_pc.commands import num_envs
-from isaaclab_pc.commands.num_envs import GpuGroup, group_gpus, smallest_answer
+from isaaclab_pc.commands.num_envs import FIRST_GPU_RESERVE, GpuGroup, group_gpus, smallest_answer
 from isaaclab_pc.num_envs.fit import FitResult
-from isaaclab_pc.num_envs.gpu import Gpu
 from isaaclab_pc.num_envs.trial import Overrides
 from isaaclab_pc.settings import RunSettings
 from tests.fake_nvml import FakeGpu
 
 GIB = 1 << 30
-EXTRA = GIB // 2
 
 
 @pytest.mark.parametrize(
@@ -34,9 +32,9 @@ EXTRA = GIB // 2
 def test_gpus_that_stand_for_each_other_are_searched_where_there_is_the_least_room(nvml, gpus, named, groups) -> None:
     models = [gpu.split() for gpu in gpus]
     nvml.gpus = [FakeGpu(model, int(total) * GIB, int(used) * GIB) for model, total, used in models]
-    found = group_gpus([f"cuda:{index}" for index in named], EXTRA, Gpu)
+    found = group_gpus([f"cuda:{index}" for index in named])
     assert found == [
-        GpuGroup(tuple(f"cuda:{index}" for index in those), f"cuda:{device}", others * EXTRA)
+        GpuGroup(tuple(f"cuda:{index}" for index in those), f"cuda:{device}", others * FIRST_GPU_RESERVE)
         for those, device, others in groups
     ]
 
