@@ -115,16 +115,8 @@ def is_submitted(command: Command) -> bool:
 def submit(command: Command, options: SubmitSettings, run: Run, check: Check) -> int:
     """Check every run of a command line, and submit all of them as one job array.
 
-    It returns once they are submitted: they need neither this process nor the terminal.
-
-    Args:
-        command: The checked command line, for which :func:`is_submitted` is true.
-        options: Whether to submit at all, and the image to run in.
-        run: Trains, on the node.
-        check: Is called with the settings of each run.
-
-    Returns:
-        The exit code; 2 where any of the runs is refused, and none is submitted.
+    It returns once they are submitted: they need neither this process nor the terminal. ``run`` trains, on the node;
+    ``check`` is called with the settings of each run. Returns 2 where any of them is refused, and none is submitted.
 
     Raises:
         ConfigError: The launcher's settings are refused, something is not installed, or sbatch refuses the jobs.

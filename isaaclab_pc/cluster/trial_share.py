@@ -71,11 +71,8 @@ class Capacity:
     def share(self, trials: int, concurrent: int | None = None, host_bytes: int = 0, gpu_bytes: int = 0) -> TrialShare:
         """Divide the machine among trials; on a GPU they share one where all of them fit.
 
-        Args:
-            trials: How many there are.
-            concurrent: How many shall run at once; None: as many as there are cores and memory for.
-            host_bytes: Measured host memory of one [bytes]; 0: not measured.
-            gpu_bytes: Measured GPU memory of one [bytes]; 0: not measured.
+        ``concurrent`` shall run at once (None: as many as there are cores and memory for). Measured host and GPU memory
+        of one [bytes] is 0 where it is not known.
 
         Raises:
             ConfigError: So many do not fit.

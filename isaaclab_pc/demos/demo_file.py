@@ -137,14 +137,10 @@ class DemoFile:
     def add_wave(
         self, settings: RunSettings, seed: int, attempts: int, successes: int, episodes: Mapping[int, EpisodeData]
     ) -> None:
-        """Write one wave, which counts once its file is complete.
+        """Write one wave, which counts once its file is complete; its seed is above those of all others.
 
-        Args:
-            settings: The run's settings, as for :meth:`check`.
-            seed: Seed of the wave, above those of all others.
-            attempts: Episodes that were run.
-            successes: How many of them succeeded.
-            episodes: Those to keep by the index of their environment, in order; there may be none.
+        ``attempts`` episodes were run, and ``successes`` of them succeeded. ``episodes`` are those to keep, by the
+        index of their environment, in order; there may be none.
         """
         from isaaclab.utils.datasets import HDF5DatasetFileHandler
 

@@ -93,13 +93,8 @@ def workspace_points_cfg(
 ) -> PointCloudCfg:
     """Return the cloud of a workspace relative to the tool centre, without the robot's own pixels.
 
-    Segmentation drops the robot's pixels; on a real robot a self-filter does that.
-
-    Args:
-        num_points: Points per environment, K.
-        crop_lower: Smallest x, y, z kept, in the environment frame [m].
-        crop_upper: Largest x, y, z kept, in the environment frame [m].
-        cameras: Names of the scene's cameras that see it.
+    Segmentation drops the robot's pixels; on a real robot a self-filter does that. The crop's corners are in the
+    environment frame [m]; ``cameras`` are the names of the scene's that see it.
     """
     return PointCloudCfg(
         cameras=cameras,

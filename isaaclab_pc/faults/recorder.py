@@ -62,13 +62,10 @@ class Recorder(StepHook):
     """
 
     def __init__(self, cfg: RecorderCfg, env: Any, folder: Path, about: Mapping[str, Any]) -> None:
-        """Allocate the ring buffer.
+        """Allocate the ring buffer of a built, unwrapped environment with its guard as ``guard``.
 
-        Args:
-            cfg: Size of the history, and number of files.
-            env: An unwrapped environment, built, with its guard as ``guard``.
-            folder: Where the files go, ``dump_<number>.npz``. Files that are there already count.
-            about: ``task``, ``config`` and ``backend`` of the run, as in :class:`FaultDump`.
+        Files, ``dump_<number>.npz``, go to ``folder``; those that are there already count. ``about`` holds ``task``,
+        ``config`` and ``backend`` of the run, as in :class:`FaultDump`.
         """
         self.cfg = cfg
         self.paths: list[Path] = []

@@ -59,13 +59,10 @@ class StepGuard:
     """
 
     def __init__(self, env: Any, guard: Guard, scene_state: SceneState, restore_state: bool = False) -> None:
-        """Guard an environment from now on.
+        """Guard a ``DirectRLEnv`` or ``ManagerBasedRLEnv`` from now on: ``guard`` finds and counts.
 
-        Args:
-            env: The ``DirectRLEnv`` or ``ManagerBasedRLEnv``.
-            guard: Finds and counts.
-            scene_state: Checks the state of the environment's scene.
-            restore_state: Whether the assets' defaults replace a faulty state before the task reads it.
+        ``scene_state`` checks the state of the environment's scene. With ``restore_state`` the assets' defaults replace
+        a faulty state before the task reads it.
         """
         self._env = env
         self._guard = guard

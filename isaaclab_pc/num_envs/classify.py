@@ -110,15 +110,10 @@ def out_of_memory_line(text: str) -> str:
 
 
 def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[Outcome, str]:
-    """Decide why a child ended that left no trial.
+    """Decide why a child ended that left no trial: an `Outcome` OOM, CRASH or ERROR, and one line that says why.
 
-    Args:
-        returncode: Exit code as `subprocess` gives it: negative for a signal.
-        output: The end of its output.
-        oom_kills: Processes that the kernel killed in the memory cgroup while the child ran.
-
-    Returns:
-        `Outcome.OOM`, `Outcome.CRASH` or `Outcome.ERROR`, and one line that says why.
+    The exit code is negative for a signal, as `subprocess` gives it; ``output`` is the end of its output, and the
+    kernel killed ``oom_kills`` processes in the memory cgroup while the child ran.
     """
     line = out_of_memory_line(output)
     number = -returncode if returncode < 0 else returncode - _SIGNAL_EXIT

@@ -29,12 +29,10 @@ def fits_with_margin(trial: Trial) -> bool:
 
 
 def capacity(trials: Sequence[Trial], margin: float = MARGIN) -> float:
-    """Predict the largest size that leaves a margin of every memory budget free; infinity where none is known.
+    """Predict the largest size that leaves ``margin`` of every memory budget free; infinity where none is known.
 
-    Args:
-        trials: Trials so far. Those that fit count, the largest and one well below it. With one alone, memory is taken
-            to be in proportion to the size, which underestimates unless it grows faster than that.
-        margin: Part of each budget to leave free.
+    Trials that fit count, the largest and one well below it. With one alone, memory is taken to be in proportion to the
+    size, which underestimates unless it grows faster than that.
     """
     fits = telling(trials)
     if not fits:

@@ -73,16 +73,10 @@ def check_num_envs_shown(num_envs: int, force: bool) -> None:
 def check_visualizers(
     names: Sequence[str], backend: str, environment: Mapping[str, str] = os.environ, platform: str = sys.platform
 ) -> None:
-    """Refuse visualizers that cannot start here.
+    """Raise ConfigError for visualizers that cannot start here.
 
-    Args:
-        names: The visualizers.
-        backend: The physics backend that will run.
-        environment: Environment variables.
-        platform: As ``sys.platform`` names it.
-
-    Raises:
-        ConfigError: One is not installed, needs a display, or cannot share a process with another or with the backend.
+    One is not installed, needs a display, or cannot share a process with another or with the physics backend. Platforms
+    are named as by ``sys.platform``.
     """
     for name in names:
         visualizer = VISUALIZERS[name]

@@ -45,13 +45,7 @@ class CloudRays:
     """Isaac Lab's ``idToLabels``: the class of each semantic id; empty where nothing needs them."""
 
     def __init__(self, cfg: PointCloudCfg, cameras: Sequence[Camera], num_envs: int, device: str) -> None:
-        """Read the scene's shapes and allocate the buffers.
-
-        Args:
-            cfg: The cloud's settings.
-            cameras: Initialized cameras of one Newton Warp renderer.
-            num_envs: Number of environments, N.
-            device: Torch device.
+        """Read the scene's shapes, and allocate the buffers, for initialized cameras of one Newton Warp renderer.
 
         Raises:
             ConfigError: The scene holds particles, or its images have too many pixels.
@@ -101,19 +95,10 @@ class CloudRays:
         output_quat: torch.Tensor | None,
         mask: torch.Tensor,
     ) -> Cloud:
-        """Cast one cloud for each masked environment; the others keep their last one.
+        """Cast one cloud for each environment of ``mask``; the others keep their last one.
 
-        Args:
-            views: Calibration of the cameras, with its errors.
-            keys: Key of each environment's random draw, shape (N,), int32.
-            frame_pos: Origin of the crop's frame in the world [m], shape (N, 3).
-            frame_quat: Orientation of the crop's frame in the world, shape (N, 4); None is the world's.
-            output_pos: Origin of the points' frame in the world [m], shape (N, 3); None is the crop's frame.
-            output_quat: Orientation of the points' frame in the world, shape (N, 4); None is the crop's frame.
-            mask: Environments to cast, shape (N,), bool.
-
-        Returns:
-            The clouds, float32, in buffers that the next call overwrites.
+        Keys and poses are those of :meth:`DepthToCloud.__call__`, ``views`` the calibration of the cameras. The clouds
+        are float32, in buffers that the next call overwrites.
         """
         if self._scene is None:
             # Now, since a camera that was initialized after this sensor had no rays then.

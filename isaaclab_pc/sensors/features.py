@@ -57,15 +57,10 @@ def estimate_normals(
     Each is the cross product of the differences to one horizontal and one vertical neighbour: the side closer in
     depth, so that edges do not blend surfaces.
 
-    Args:
-        depths: One depth image per camera [m], each (N, H, W), float32.
-        matrices: :func:`ray_matrices` of the frame of the normals, shape (N, C, 3, 4), float32.
-        pixels: Pixels numbered through all cameras, shape (N, K), int32.
-        far: Depth of each camera from which a pixel is a miss [m]; None: each is a surface.
-        centers: As for :meth:`DepthToCloud.__call__`.
-
-    Returns:
-        Unit normals on the camera's side, shape (N, K, 3); towards the camera where a pixel has no valid neighbour.
+    Depth images are one per camera [m], each (N, H, W), float32, a miss from ``far`` on; ``matrices`` are
+    :func:`ray_matrices` of the frame of the normals, (N, C, 3, 4), ``pixels`` numbered through all cameras, (N, K), and
+    ``centers`` as for :meth:`DepthToCloud.__call__`. Returns unit normals on the camera's side, (N, K, 3); towards the
+    camera where a pixel has no valid neighbour.
     """
     num_envs, num_points = pixels.shape
     normals = torch.empty(num_envs, num_points, 3, device=pixels.device)

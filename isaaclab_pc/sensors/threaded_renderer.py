@@ -92,16 +92,10 @@ class ThreadedTiledCamera(SensorTiledCamera):
         kernel_block_dim: int = 64,
         **images: Any,
     ) -> None:
-        """Render images of all worlds, as the base class does.
+        """Render images (worlds, cameras, H, W) of all worlds, as the base class does; there is no block on a CPU.
 
-        Args:
-            state: State of the simulation.
-            camera_transforms: Poses of the cameras in the world, shape (cameras, worlds).
-            camera_rays: Rays in the camera's frame, shape (cameras, H, W, 2).
-            clear_data: Value of a pixel that shows nothing.
-            render_config: How to render.
-            kernel_block_dim: Unused on a CPU.
-            **images: Images to render, each of shape (worlds, cameras, H, W), or None.
+        Transforms are poses of the cameras in the world, (cameras, worlds); rays are in the camera's frame, (cameras,
+        H, W, 2).
         """
         wanted = {name: image for name, image in images.items() if image is not None}
         settings = {"clear_data": clear_data, "render_config": render_config or self.default_render_config}

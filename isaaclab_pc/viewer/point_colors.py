@@ -39,13 +39,9 @@ class PointColors:
             self.legends["age"] = ("0 frames", f"{self._longest_age} frames")
 
     def read(self, heights: np.ndarray) -> dict[str, np.ndarray]:
-        """Colour the points of the current frame.
+        """Colour the points of the current frame, by way to colour; returns each (N, K + A, 3), uint8.
 
-        Args:
-            heights: Above the environments' origins [m], shape (N, K + A); the A appended points are the last.
-
-        Returns:
-            By way to colour, each (N, K + A, 3), uint8.
+        ``heights`` are above the environments' origins [m], shape (N, K + A); the A appended points are the last.
         """
         pixels = self._cloud.data.pixels.torch
         camera = camera_of(self._sizes, pixels)

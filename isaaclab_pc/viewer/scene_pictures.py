@@ -59,17 +59,10 @@ def read_pictures(env: Any) -> np.ndarray:
 
 
 def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view: PictureView, size: int) -> np.ndarray:
-    """Draw points into a faded picture of the scene, the nearest on top.
+    """Draw points into a faded picture of the scene by its camera, the nearest on top.
 
-    Args:
-        points: In the environment's frame [m], shape (K, 3).
-        colors: Shape (K, 3), uint8.
-        scene: The picture, shape (H, W, 3), uint8.
-        view: Its camera.
-        size: Edge of a point [px].
-
-    Returns:
-        Shape (H, W, 3), uint8.
+    Points (K, 3) are in the environment's frame [m], their colours (K, 3), uint8, and their edges ``size`` px long.
+    Takes and returns pictures (H, W, 3), uint8.
     """
     forward = np.subtract(view.target, view.eye)
     forward /= np.linalg.norm(forward)

@@ -30,14 +30,10 @@ class CheckpointKeeper:
         evaluation_share: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Go on with the checkpoints that the record has.
+        """Go on with the checkpoints that the run's record has, saved by ``Runner.save``.
 
-        Args:
-            record: The run's record.
-            save: ``Runner.save``.
-            interval: Time between two checkpoints [s].
-            evaluation_share: Largest share of the time that the evaluations of checkpoints take.
-            clock: Monotonic clock [s].
+        Two checkpoints are ``interval`` [s] apart by a monotonic clock, and their evaluations take at most
+        ``evaluation_share`` of the time.
         """
         self._record = record
         self._save = save

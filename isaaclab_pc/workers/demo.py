@@ -41,16 +41,9 @@ def record_wave(
 ) -> Wave | None:
     """Run every environment to the end of one episode; one that is done early waits for the others.
 
-    Otherwise short episodes would be recorded more often than long ones.
-
-    Args:
-        env: The unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv`; all of it is reset.
-        policy: Returns the actions for the current state, shape (N, A).
-        seed: Seed of the resets.
-        stopped: Asked at every step whether to give up.
-
-    Returns:
-        The wave, or None if it was stopped.
+    Otherwise short episodes would be recorded more often than long ones. All of the unwrapped ``PointCloudEnv`` is
+    reset with ``seed``; ``policy`` returns the actions (N, A) for the current state. Returns None where ``stopped``,
+    which is asked at every step, says so.
     """
     observations, _ = env.reset(seed=seed)
     initial = _on_cpu(env.scene.get_state(is_relative=True))
@@ -139,16 +132,10 @@ def record(
     say: Callable[[str], object] = print,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Add waves to a file until it has enough episodes, or until stopped.
+    """Add waves to a file until it has so many episodes, those in it included, or until stopped.
 
-    Args:
-        env: The unwrapped environment of a task with an expert.
-        settings: The run's settings.
-        file: The file, checked and locked.
-        episodes: Number of episodes to reach, those that are in the file already included.
-        keep: ``success``, or ``all``.
-        say: Called with a line for every wave.
-        stopped: Asked at every step whether to give up the wave.
+    The file is checked and locked. ``keep`` is ``success`` or ``all``; ``say`` is called with a line for every wave,
+    and ``stopped`` is asked at every step whether to give up the wave.
 
     Raises:
         RuntimeError: The policy solves no episode.

@@ -37,12 +37,10 @@ class ProbeWatch:
     """Reads this process's memory, on a GPU that of the GPU, and writes its phase to a file."""
 
     def __init__(self, device: str, phase_path: Path, at_least: int | None = None) -> None:
-        """Prepare; nothing is read or written yet.
+        """Prepare for a device, ``cpu`` or ``cuda:N``; nothing is read or written yet.
 
-        Args:
-            device: ``cpu`` or ``cuda:N``.
-            phase_path: File for the :class:`~isaaclab_pc.num_envs.trial.Progress`.
-            at_least: So many environments are never too many for the agent; None: no number is.
+        The :class:`~isaaclab_pc.num_envs.trial.Progress` goes to ``phase_path``. ``at_least`` environments are never
+        too many for the agent; None: no number is.
         """
         self.most_envs: int | None = None
         """Environments beyond which there are too many for the agent; None: none are."""

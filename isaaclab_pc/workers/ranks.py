@@ -159,14 +159,8 @@ def _end_after_launcher(launcher: int) -> None:
 def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Callable[[], Mapping[str, int]]) -> Order:
     """Train by the orders of the first rank, and leave decisions, files and evaluations to it.
 
-    Args:
-        ranks: The ranks.
-        runner: This rank's.
-        max_iterations: The run's last iteration.
-        guard_counts: Returns how many of this rank's environments the guard has ended, by cause.
-
-    Returns:
-        The first rank's last order; ``GO_ON`` where the run came to its end.
+    ``guard_counts`` returns how many of this rank's environments the guard has ended, by cause. Returns the first
+    rank's last order; ``GO_ON`` where the run came to its end.
     """
     order = Order.PAUSE
 

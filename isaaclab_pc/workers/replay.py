@@ -36,13 +36,10 @@ class Finding(NamedTuple):
 
 
 def replay(env: Any, history: History, from_each_step: bool, look: Look | None = None) -> Finding:
-    """Run the recorded actions and stop at the first value that is not finite or out of its bound.
+    """Run the recorded actions, and stop at the first value that is not finite or out of its bound.
 
-    Args:
-        env: The unwrapped environment, direct or manager-based.
-        history: Its recorded steps.
-        from_each_step: Start every step from its recorded state, not from where the replay is.
-        look: Called after each physics step with all readings and the steps of the history so far, in parts.
+    With ``from_each_step`` every step starts from its recorded state, not from where the replay is. ``look`` is called
+    after each physics step with all readings and the steps of the history so far, in parts.
     """
     differences: list[float] = []
     earlier: deque[list[Reading]] = deque(maxlen=TRACE_LENGTH)

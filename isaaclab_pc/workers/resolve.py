@@ -81,12 +81,7 @@ class Resolved:
 
 
 def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
-    """Resolve and check the configs of environment and agent.
-
-    Args:
-        settings: The run's settings, device and physics backend chosen by the parent.
-        num_envs: Number of environments.
-        experiment: Name of the experiment's folder.
+    """Resolve and check the configs of environment and agent; the parent has chosen device and physics backend.
 
     Raises:
         ConfigError: A setting, an ``env.*`` or an ``agent.*`` override does not fit, or something is not installed.

@@ -27,12 +27,9 @@ WARMUP_STEPS = 5
 
 
 def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> int:
-    """Run the expert and random actions under one setting.
+    """Run the expert and random actions under one setting, and write the :class:`Cell` before anything is closed.
 
-    Args:
-        settings: The run's settings, with a number of environments.
-        values: Fields of ``physics`` to change; ``decimation`` stands for ``dt`` at the task's own control rate.
-        result: Where the :class:`Cell` goes, before anything is closed.
+    ``values`` are fields of ``physics`` to change; ``decimation`` stands for ``dt`` at the task's own control rate.
 
     Raises:
         ConfigError: The settings do not fit.

@@ -97,9 +97,6 @@ def check_ray_tracer(sensor: Any) -> None:
         raise RuntimeError(f"{type(sensor).__name__} holds no RenderContext. {advice}")
     missing = [name for name in _MODEL_FIELDS if not hasattr(sensor.model, name)]
     missing += [name for name in _CONTEXT_FIELDS if not hasattr(context, name)]
-    for name in ("create_closest_hit_function", "create_closest_hit_depth_only_function", "NO_HIT_SHAPE_ID"):
-        if not hasattr(raytrace, name):
-            missing.append(name)
     if missing:
         raise RuntimeError(f"Newton's ray tracer has no {', '.join(missing)}. {advice}")
 

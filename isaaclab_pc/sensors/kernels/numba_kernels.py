@@ -273,31 +273,14 @@ def sample_clouds(
     pixels,
     count,
 ):
-    """Fill ``points``, ``pixels`` and ``count`` of the masked environments.
+    """Fill ``points`` (N, K, 3) [m], ``pixels`` (N, K), numbered through all cameras, and ``count`` (N,).
 
-    Args:
-        depths: Depth images of each camera [m], each flat, float32.
-        depth_strides: From one environment's image to the next, per camera [px].
-        labels: Semantic ids of the same pixels, int32; not read where ``removed`` is empty.
-        label_strides: As ``depth_strides``.
-        removed: True at the ids to drop, per camera, shape (C, number of ids), bool; empty to keep all.
-        sizes: H and W of each camera, shape (C, 2), int64.
-        matrices: From (z u, z v, z, 1) to the crop's frame, shape (N, C, 3, 4), float32.
-        centers: Where a pinhole would see what each pixel sees [px], one (H, W, 2) per camera, float32; None where all
-            are pinholes.
-        to_output: From the crop's frame to the output frame, shape (N, 3, 4), float32; empty where it is the same.
-        crop: Lower and upper corner [m], shape (2, 3), float32.
-        near: Depth that a valid pixel exceeds, per camera [m], float32.
-        far: Depth that a valid pixel stays below, per camera [m], float32.
-        order: All P pixels of all cameras, camera by camera, neighbours close together, shape (P,), int32.
-        keys: Keys of the draws, shape (N,), int32.
-        mask: Environments to sample, shape (N,), bool.
-        sampler: RANDOM, GRID, VOXEL or FPS.
-        voxel_size: Edge of a voxel [m], float32.
-        num_threads: Shares of the environments that run side by side.
-        points: Output [m], shape (N, K, 3), float32.
-        pixels: Output, numbered through all cameras, shape (N, K), int32.
-        count: Output, shape (N,), int32.
+    Images of each camera are flat: depth [m], float32, and ids, int32, which are not read where ``removed`` (C, number
+    of ids) is empty. Strides are the pixels from one environment's image to the next; ``sizes`` are (H, W), (C, 2).
+    ``matrices`` (N, C, 3, 4) take (z u, z v, z, 1) to the crop's frame, ``to_output`` (N, 3, 4) from there to the
+    points' frame; it is empty where both are one. ``centers`` are as for :class:`DepthToCloud`, None where all are
+    pinholes. ``order`` lists all P pixels, camera by camera, neighbours close together. ``num_threads`` shares of the
+    environments run side by side.
     """
     num_envs, num_points = pixels.shape
     total_pixels = order.size

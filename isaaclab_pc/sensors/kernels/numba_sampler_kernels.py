@@ -183,10 +183,8 @@ def farthest(points, start, picked):
     run is visited only if its box is nearer to the new pick than its own farthest point is to the picks so far; the
     picks are those of the plain algorithm, ties going to the lowest index (compare Han et al. 2023, QuickFPS).
 
-    Args:
-        points: x, y and z in rows [m], shape (3, M), float32.
-        start: Index of the first pick.
-        picked: Output, at most M indices, int32.
+    ``points`` are x, y and z in rows [m], (3, M), float32; ``start`` is the first pick's index; at most M indices,
+    int32, are written to ``picked``.
     """
     total = points.shape[1]
 
