@@ -16,8 +16,10 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.progress import Progress
 
 from isaaclab_pc.terminal.events import End, Event, Iterated, Phase, read_event
 from isaaclab_pc.terminal.live import LiveScreen
@@ -29,7 +31,13 @@ class _Still(LiveScreen):
     """Redraws nothing: what is recorded would show every redrawing."""
 
     def _start_clock(self) -> None:
-        self._open_foot()
+        with mock.patch.object(Progress, "start"):
+            super()._start_clock()
+
+    def foot(self) -> Group:
+        """Return what would be redrawn."""
+        assert self._foot is not None
+        return Group(*self._foot.get_renderables())
 
 
 def picture(events: Sequence[Event], until: int, path: Path) -> None:

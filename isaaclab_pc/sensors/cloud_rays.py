@@ -63,7 +63,6 @@ class CloudRays:
 
         limit = torch.finfo(getattr(torch, cfg.dtype)).max / 4
         self._crop = np.clip(np.array([cfg.crop_lower, cfg.crop_upper]), -limit, limit)
-        self._most_rays = RAYS_PER_POINT * cfg.num_points
 
         shape_ids, self.class_names = self._read_classes() if cfg.needs_classes() else (np.zeros(0, np.uint32), {})
         classes = {int(key): names["class"] for key, names in self.class_names.items() if isinstance(names, dict)}
@@ -205,7 +204,7 @@ class CloudRays:
         scene.removed = self._removed
         scene.crop_lower = wp.vec3f(*self._crop[0])
         scene.crop_upper = wp.vec3f(*self._crop[1])
-        scene.most_rays = self._most_rays
+        scene.most_rays = RAYS_PER_POINT * self._pixels.shape[1]
         return scene
 
     def _make_cameras(self) -> list[Any]:

@@ -76,7 +76,6 @@ class Shapes:
     mesh_ids: wp.array(dtype=wp.int32)
     meshes: wp.array(dtype=MeshData)
     gaussians: wp.array(dtype=Gaussian.Data)
-    no_roots: wp.array(dtype=wp.int32)
     no_positions: wp.array(dtype=wp.vec3f)
     no_radii: wp.array(dtype=wp.float32)
     no_mask: wp.array(dtype=wp.bool)
@@ -150,7 +149,7 @@ def make_cast(sensor: Any, with_normal: bool) -> wp.Function:
             shapes.roots,
             0,
             wp.uint64(0),
-            shapes.no_roots,
+            shapes.roots,
             world,
             far,
             shapes.of_leaf,
@@ -164,7 +163,7 @@ def make_cast(sensor: Any, with_normal: bool) -> wp.Function:
             shapes.no_radii,
             shapes.no_mask,
             wp.uint64(0),
-            shapes.no_roots,
+            shapes.roots,
             shapes.gaussians,
             origin,
             direction,
