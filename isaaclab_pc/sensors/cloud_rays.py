@@ -59,21 +59,23 @@ class CloudRays:
         self._with_normal = "normals" in cfg.features
         newton_ray_kernels.check_ray_tracer(self._sensor)
         if self._sensor.model.particle_count > 0:
-            raise ConfigError("points.source=rays: the scene holds particles, which no ray meets. Use image.")
+            raise ConfigError(
+                "points.source=rays: the scene holds particles, which no ray meets. Use points.source=image."
+            )
 
         limit = torch.finfo(getattr(torch, cfg.dtype)).max / 4
         self._crop = np.clip(np.array([cfg.crop_lower, cfg.crop_upper]), -limit, limit)
 
         shape_ids, self.class_names = self._read_classes() if cfg.needs_classes() else (np.zeros(0, np.uint32), {})
-        classes = {int(key): names["class"] for key, names in self.class_names.items() if isinstance(names, dict)}
-        removed = np.array([classes[index] in cfg.remove for index in sorted(classes)], dtype=bool)
+        classes = {int(key): names.get("class") for key, names in self.class_names.items() if isinstance(names, dict)}
+        removed = np.isin(np.arange(max(classes, default=-1) + 1), [i for i in classes if classes[i] in cfg.remove])
         self._removed = wp.array(removed, dtype=wp.bool, device=device)
         self._shape_ids = wp.array(shape_ids, dtype=wp.uint32, device=device)
 
         self._leaf_starts, self._leaves, most_leaves = self._list_leaves(shape_ids, removed)
         pixels = sum(height * width for height, width in (camera.image_shape for camera in cameras))
         if pixels * most_leaves >= 2**31:
-            raise ConfigError(f"points.source=rays: {pixels} pixels and {most_leaves} shapes are too many. Use image.")
+            raise ConfigError(f"points.source=rays: {pixels} pixels are too many to number. Use points.source=image.")
 
         self._allocate(cfg.num_points, most_leaves * len(cameras))
         self._scene: Any = None
@@ -214,7 +216,6 @@ class CloudRays:
         for camera in self._cameras:
             render_data: Any = camera._render_data
             data: Any = camera.data
-            near, far = depth_limits(camera)
             entry: Any = ray_kernels.RayCamera()
             entry.height, entry.width = camera.image_shape
             entry.poses = render_data.camera_transforms
@@ -224,8 +225,7 @@ class CloudRays:
                 self._centers.append(pixel_centers(camera))
                 entry.centers = wp.from_torch(self._centers[-1], dtype=wp.vec2f)
             entry.first_pixel = first_pixel
-            entry.near = near
-            entry.far = far
+            entry.near, entry.far = depth_limits(camera)
             entry.reach = render_data.far_clip or self._renderer.cfg.max_distance
             result.append(entry)
             first_pixel += entry.height * entry.width
