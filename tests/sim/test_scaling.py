@@ -44,8 +44,7 @@ def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str)
     entries = {entry["kind"]: entry["total"] for entry in json.loads((result / "ledger.json").read_text())["entries"]}
     assert sum(entries.values()) == trial["host_bytes"]
     assert entries["libraries and runtime"] > 200 << 20
-    # 4 images of 36 x 48 pixels, each with a depth and a class of 4 bytes.
-    assert entries["camera buffers"] == 4 * 36 * 48 * 8
+    assert "camera buffers" not in entries, "a cloud by rays renders no image"
     scene = ("renderer buffers", "clouds", "observation history", "contact buffers", "fault recorder")
     assert all(entries[kind] > 0 for kind in scene)
     assert min(entries["replay"], entries["network weights"]) > 0
