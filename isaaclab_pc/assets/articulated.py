@@ -72,7 +72,7 @@ LARGEST_EFFORT = 100.0
 def _articulated_cfg(
     name: str, usd: Path, joint: str, speed: float, pos: Vector, *, joint_friction: float, damping: float
 ) -> ArticulationCfg:
-    """Return an articulation whose foot has its centre at ``pos`` in the environment's frame [m]."""
+    """Return an articulation that stands with the middle of its foot at ``pos`` in the environment's frame [m]."""
     return ArticulationCfg(
         prim_path=f"{{ENV_REGEX_NS}}/{name}",
         spawn=sim_utils.UsdFileCfg(

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def new_task(name: str, folder: Path) -> list[Path]:
-    """Write a task into the tasks' folder, whose ``__init__.py`` imports them all.
+    """Write a task into the tasks' folder, and import it in the ``__init__.py`` there.
 
     Returns:
         The files that were written, the folder's ``__init__.py`` last.

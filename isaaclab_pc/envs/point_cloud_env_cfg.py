@@ -305,4 +305,5 @@ def check_points(cfg: PointCloudEnvCfg) -> None:
         raise ConfigError(f"env.scene.points.cameras={list(points.cameras)}: the scene has no {', '.join(missing)}.")
     cameras = [getattr(cfg.scene, name) for name in points.cameras]
     points.check([(camera.height, camera.width) for camera in cameras])
+    # Refuses rays that cannot be cast.
     points.casts_rays(cameras, cfg.sim.device)

@@ -54,8 +54,7 @@ def check_drives(
 ) -> list[str]:
     """Return a warning for each drive beyond :func:`largest_stable_dt`, with a stable step and armature.
 
-    ``names`` are those of the joints, J, whose drives compute their force at steps of ``dt`` [s]; the rest is as there,
-    each of shape (J,).
+    The drives of the joints ``names``, J, compute their force at steps of ``dt`` [s]; the rest is as there, each (J,).
     """
     k, d, m = (np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia))
     limits = largest_stable_dt(k, d, m, implicit_damping=implicit_damping)

@@ -83,7 +83,7 @@ class CloudRays:
     @property
     def nbytes(self) -> int:
         """Memory of the buffers [bytes]."""
-        return tensor_bytes(self)
+        return tensor_bytes(self, self._cloud)
 
     def __call__(
         self,
@@ -120,16 +120,10 @@ class CloudRays:
                 wp.from_torch(matrices, dtype=Matrix),
                 wp.from_torch(to_output, dtype=Matrix),
                 self._scene,
-                self._rectangles,
-                self._ends,
-                wp.from_torch(self._points, dtype=wp.vec3f),
-                wp.from_torch(self._pixels),
-                wp.from_torch(self._labels),
-                wp.from_torch(self._normals, dtype=wp.vec3f),
-                wp.from_torch(self._count),
+                *self._outputs,
             ]
         )
-        return Cloud(self._points, self._count, self._pixels, self._labels, self._normals)
+        return self._cloud
 
     def _launch(self, arguments: list[Any]) -> None:
         device = str(self.device)
@@ -158,13 +152,24 @@ class CloudRays:
 
     def _allocate(self, num_points: int, most_rectangles: int) -> None:
         n, device = self._num_envs, self.device
-        self._points = torch.zeros(n, num_points, 3, device=device)
-        self._pixels = torch.zeros(n, num_points, dtype=torch.int32, device=device)
-        self._count = torch.zeros(n, dtype=torch.int32, device=device)
-        self._labels = torch.zeros(n if self.class_names else 0, num_points, dtype=torch.int32, device=device)
-        self._normals = torch.zeros(n if self._with_normal else 0, num_points, 3, device=device)
-        self._rectangles = wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec4i, device=str(device))
-        self._ends = wp.zeros((n, max(most_rectangles, 1)), dtype=wp.int32, device=str(device))
+        points = torch.zeros(n, num_points, 3, device=device)
+        pixels = torch.zeros(n, num_points, dtype=torch.int32, device=device)
+        count = torch.zeros(n, dtype=torch.int32, device=device)
+        labels = torch.zeros(n if self.class_names else 0, num_points, dtype=torch.int32, device=device)
+        normals = torch.zeros(n if self._with_normal else 0, num_points, 3, device=device)
+        self._cloud = Cloud(
+            points, count, pixels, labels if self.class_names else None, normals if self._with_normal else None
+        )
+        # Packed once, in the order of the kernel's last arguments.
+        self._outputs = [
+            wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec4i, device=str(device)),
+            wp.zeros((n, max(most_rectangles, 1)), dtype=wp.int32, device=str(device)),
+            wp.from_torch(points, dtype=wp.vec3f),
+            wp.from_torch(pixels),
+            wp.from_torch(labels),
+            wp.from_torch(normals, dtype=wp.vec3f),
+            wp.from_torch(count),
+        ]
         self._no_frame = torch.zeros(0, 3, 4, device=device)
         self._no_quat = torch.zeros(0, 4, device=device)
         self._is_compiled = False
@@ -206,7 +211,7 @@ class CloudRays:
         scene.removed = self._removed
         scene.crop_lower = wp.vec3f(*self._crop[0])
         scene.crop_upper = wp.vec3f(*self._crop[1])
-        scene.most_rays = RAYS_PER_POINT * self._pixels.shape[1]
+        scene.most_rays = RAYS_PER_POINT * self._cloud.pixels.shape[1]
         return scene
 
     def _make_cameras(self) -> list[Any]:

@@ -11,7 +11,6 @@ import isaaclab.sim as sim_utils
 import torch
 import warp as wp
 from isaaclab.sensors import SensorBase
-from isaaclab.utils.math import quat_apply_inverse
 from isaaclab.utils.warp import ProxyArray
 
 from isaaclab_pc.errors import ConfigError
@@ -33,7 +32,7 @@ from isaaclab_pc.sensors.scene_cameras import (
     pixel_centers,
 )
 from isaaclab_pc.tensors.keyed_random import keyed_hash
-from isaaclab_pc.tensors.poses import from_frame
+from isaaclab_pc.tensors.poses import from_frame, into_frame
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -102,6 +101,11 @@ class PointCloud(SensorBase):
             self._depths = None
 
     @property
+    def casts_rays(self) -> bool:
+        """Whether the points are hits of rays: then the cameras' images are not read."""
+        return self.cfg.source == "rays"
+
+    @property
     def channels(self) -> dict[str, slice]:
         """Which channels of a point hold what: ``xyz`` and each feature."""
         widths = {"rgb": 3, "normals": 3, "segmentation": 1, "one_hot": len(self.cfg.classes), "camera": 1}
@@ -120,8 +124,7 @@ class PointCloud(SensorBase):
     @property
     def nbytes(self) -> int:
         """Memory of the sensor's own buffers, without those of the cameras [bytes]."""
-        operator = self._rays if self.casts_rays else self.operator
-        return tensor_bytes(self, self._realism, self._labels) + operator.nbytes
+        return tensor_bytes(self, self._realism, self._labels) + self.operator.nbytes
 
     def reset(self, env_ids: Sequence[int] | None = None, env_mask: wp.array | None = None) -> None:
         """Start a new episode in some environments: their draws get another key, and their history is cleared."""
@@ -177,9 +180,7 @@ class PointCloud(SensorBase):
             )
         self._scene = scene
         found = [scene.sensors[name].cfg for name in self.cfg.cameras if name in scene.sensors]
-        self.casts_rays = self.cfg.casts_rays(found, str(self._device))
-        """Whether the points are hits of rays: then the cameras' images are not read."""
-        self.cfg.source = "rays" if self.casts_rays else "image"
+        self.cfg.source = "rays" if self.cfg.casts_rays(found, str(self._device)) else "image"
         needed = self.cfg.data_types()
         self._named_cameras = {name: find_camera(scene, name, needed) for name in self.cfg.cameras}
         self._cameras = list(self._named_cameras.values())
@@ -198,7 +199,7 @@ class PointCloud(SensorBase):
             # Late: another renderer needs no ray tracer of Newton.
             from isaaclab_pc.sensors.cloud_rays import CloudRays
 
-            self._rays = CloudRays(self.cfg, self._cameras, self._num_envs, self._device)
+            self.operator: Any = CloudRays(self.cfg, self._cameras, self._num_envs, self._device)
         else:
             self.operator = DepthToCloud(
                 self._num_envs,
@@ -214,16 +215,17 @@ class PointCloud(SensorBase):
                 dtype="float32" if self.cfg.features else self.cfg.dtype,
                 device=self._device,
             )
-            """Operator that makes clouds of images: a :class:`DepthToCloud`, or a recorder of its calls around it."""
+            """Operator: a :class:`CloudRays`, or on images a :class:`DepthToCloud` or a recorder of its calls."""
 
-        self._has_lens = any(lens_of(camera) is not None for camera in self._cameras)
+        # Rays of a lens are its own.
+        self._has_lens = not self.casts_rays and any(lens_of(camera) is not None for camera in self._cameras)
         self._centers: list[torch.Tensor] | None = None
 
         self._labels = None
         if self.cfg.needs_classes():
             self._labels = SemanticLabels(len(self._cameras), self.cfg.remove, self.cfg.classes, self._device)
             if self.casts_rays:
-                self._labels.learn([self._rays.class_names] * len(self._cameras))
+                self._labels.learn([self.operator.class_names] * len(self._cameras))
 
         self._realism = None
         if self.cfg.realism is not None:
@@ -325,38 +327,15 @@ class PointCloud(SensorBase):
         moves = crop_frame != self.cfg.frame
         crop_pos, crop_quat = self._believed_pose(crop_frame, views) if moves else output_pose
         output_pos, output_quat = output_pose if moves else (None, None)
+        poses = dict(frame_pos=crop_pos, frame_quat=crop_quat, output_pos=output_pos, output_quat=output_quat)
         key = _as_int32(frame_key)
         if self.casts_rays:
-            return self._rays(
-                views,
-                key,
-                frame_pos=crop_pos,
-                frame_quat=crop_quat,
-                output_pos=output_pos,
-                output_quat=output_quat,
-                mask=mask,
-            )
+            return self.operator(views, key, mask=mask, **poses)
 
-        labels = None
-        removed = None
-        if self._labels is not None and self.cfg.remove:
-            labels = views.labels
-            removed = self._labels.removed
-        return self.operator(
-            views.depths,
-            views.intrinsics,
-            views.pos,
-            views.quat,
-            key,
-            frame_pos=crop_pos,
-            frame_quat=crop_quat,
-            output_pos=output_pos,
-            output_quat=output_quat,
-            labels=labels,
-            removed=removed,
-            mask=mask,
-            centers=self._centers,
-        )
+        known = self._labels if self.cfg.remove else None
+        labels, removed = (None, None) if known is None else (views.labels, known.removed)
+        images = views.depths, views.intrinsics, views.pos, views.quat
+        return self.operator(*images, key, labels=labels, removed=removed, mask=mask, centers=self._centers, **poses)
 
     def _read_features(self, cloud: Cloud, views: Views, output_pose: Pose) -> list[torch.Tensor]:
         """Return each feature of the seen points, in the order of ``cfg.features``, each (N, K, its channels)."""
@@ -368,8 +347,7 @@ class PointCloud(SensorBase):
                 values.append(at_pixels(images, cloud.pixels) / 255.0)
             elif feature == "normals" and cloud.normals is not None:
                 _, quat = output_pose
-                normals = cloud.normals
-                values.append(normals if quat is None else quat_apply_inverse(_for_each_point(quat, normals), normals))
+                values.append(cloud.normals if quat is None else into_frame(None, quat, cloud.normals))
             elif feature == "normals":
                 matrices = ray_matrices(views.intrinsics, views.pos, views.quat, *output_pose)
                 values.append(estimate_normals(views.depths, matrices, cloud.pixels, self._far, self._centers))
@@ -399,10 +377,7 @@ class PointCloud(SensorBase):
         )
 
         pos, quat = output_pose
-        points = in_world - pos[:, None]
-        if quat is not None:
-            points = quat_apply_inverse(_for_each_point(quat, points), points)
-
+        points = in_world - pos[:, None] if quat is None else into_frame(pos, quat, in_world)
         result = torch.zeros(*points.shape[:2], self._points.shape[2], device=self._device)
         result[..., :3] = points
         if "camera" in self.cfg.features:
@@ -417,11 +392,6 @@ class PointCloud(SensorBase):
 def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return tensors of the cameras, each (N, ...), as one (N, C, ...)."""
     return torch.stack(list(parts), dim=1) if len(parts) > 1 else parts[0][:, None]
-
-
-def _for_each_point(quat: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """Return a quaternion (N, 4) for each of the points (N, K, 3)."""
-    return quat[:, None].expand(-1, points.shape[1], -1)
 
 
 def _as_int32(key: torch.Tensor) -> torch.Tensor:

@@ -142,7 +142,7 @@ def check_weights(path: Path, current: Mapping[str, Mapping[str, Any]], loaded: 
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """Write a checkpoint so that the path, whose folder is made, never holds half of one.
+    """Write a checkpoint so that the path never holds half of one; its folder is made.
 
     A run resumes from the state: tensors, numbers, strings, lists, dicts; NumPy values are converted. The header, in
     JSON values, says what the state belongs to.

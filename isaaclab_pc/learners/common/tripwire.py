@@ -31,7 +31,7 @@ class Tripwire:
     def __init__(self, optimizer: torch.optim.Optimizer, networks: Sequence[nn.Module]) -> None:
         """Put the tripwire into an optimizer's ``step``; Adam and AdamW become fused.
 
-        ``networks`` are those whose buffers are restored.
+        A bad update also restores the buffers of ``networks``.
         """
         self._optimizer = optimizer
         self._networks = networks

@@ -56,7 +56,7 @@ _HIT_ARGUMENTS = [
 
 @wp.struct
 class Shapes:
-    """What rays can hit: the shapes of all worlds, those that all worlds share among them."""
+    """The shapes of all worlds, which rays can hit, those that all worlds share among them."""
 
     tree: wp.uint64
     """Bounding volume hierarchy, with one group of leaves a world."""

@@ -16,6 +16,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     Matrix,
     block_bits,
     lower_bits,
+    moved,
     permuted,
     unprojected,
 )
@@ -67,6 +68,20 @@ class Scene:
     crop_upper: wp.vec3f
     most_rays: wp.int32
     """Rays after which no further round is begun."""
+
+
+@wp.struct
+class Seen:
+    """A pixel that a ray was cast at."""
+
+    is_valid: wp.int32
+    """1 where it has a point in the crop that no class removes; the rest is 0 otherwise."""
+    point: wp.vec3f
+    """In the crop's frame [m]."""
+    pixel: wp.int32
+    label: wp.int32
+    normal: wp.vec3f
+    """On the camera's side, in the world."""
 
 
 @wp.func_native("""
@@ -243,6 +258,44 @@ def make_cast_clouds(cast: Any, with_normal: bool, in_blocks: bool) -> wp.Kernel
     ``in_blocks``: a block of threads shares an environment, as on CUDA; otherwise it has one thread.
     """
 
+    @wp.func
+    def see(place: wp.vec3i, env: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix)) -> Seen:
+        """Cast the ray of a camera's pixel, (camera, row, column), in an environment."""
+        seen = Seen()
+        camera = scene.cameras[place[0]]
+        row = place[1]
+        column = place[2]
+        pose = camera.poses[0, env]
+        origin, direction = ray_of(row, column, camera, env)
+        origin = wp.transform_point(pose, origin)
+        direction = wp.transform_vector(pose, direction)
+        forward = wp.normalize(wp.transform_vector(pose, wp.vec3f(0.0, 0.0, -1.0)))
+        if wp.dot(direction, direction) <= 1.0e-12:
+            return seen
+
+        hit = cast(scene.shapes, env, origin, direction, forward, camera.reach)
+        z = hit.distance * wp.dot(direction, forward)
+        # Written so that NaN is a miss.
+        if hit.shape_index == NO_HIT or not (z > camera.near and z < camera.far):
+            return seen
+
+        center = wp.vec2f(float(column) + 0.5, float(row) + 0.5)
+        if camera.centers.shape[0] > 0:
+            center = camera.centers[row, column]
+        p = unprojected(z, center, matrices[env, place[0]])
+        inside = p[0] >= scene.crop_lower[0] and p[1] >= scene.crop_lower[1] and p[2] >= scene.crop_lower[2]
+        inside = inside and p[0] <= scene.crop_upper[0] and p[1] <= scene.crop_upper[1] and p[2] <= scene.crop_upper[2]
+        if not inside or not is_kept(hit.shape_index, scene):
+            return seen
+
+        seen.is_valid = 1
+        seen.point = p
+        seen.pixel = camera.first_pixel + row * camera.width + column
+        seen.label = label_of(hit.shape_index, scene)
+        if wp.static(with_normal):
+            seen.normal = hit.normal * wp.where(wp.dot(hit.normal, direction) > 0.0, -1.0, 1.0)
+        return seen
+
     @wp.kernel(enable_backward=False, grid_stride=False, module="unique")
     def cast_clouds(
         first_env: wp.int32,
@@ -285,43 +338,15 @@ def make_cast_clouds(cast: Any, with_normal: bool, in_blocks: bool) -> wp.Kernel
         # The same in all threads of the block, or some would miss a sum.
         first = wp.int32(0)
         while first < num_places and found < num_points and (num_rays < scene.most_rays or first % ROUND != 0):
-            is_valid = wp.int32(0)
-            is_cast = wp.int32(0)
-            pixel = wp.int32(0)
-            label = wp.int32(0)
-            point = wp.vec3f()
-            normal = wp.vec3f()
             place = wp.vec3i(-1, 0, 0)
             if position < num_places:
                 drawn = permuted(position, num_places, wp.uint32(keys[env]))
                 place = place_at(drawn, env, num_leaves, rectangles, ends)
+            is_cast = wp.where(place[0] >= 0, 1, 0)
+            seen = Seen()
             if place[0] >= 0:
-                is_cast = 1
-                camera = scene.cameras[place[0]]
-                row = place[1]
-                column = place[2]
-                pose = camera.poses[0, env]
-                origin, direction = ray_of(row, column, camera, env)
-                origin = wp.transform_point(pose, origin)
-                direction = wp.transform_vector(pose, direction)
-                forward = wp.normalize(wp.transform_vector(pose, wp.vec3f(0.0, 0.0, -1.0)))
-                if wp.dot(direction, direction) > 1.0e-12:
-                    hit = cast(scene.shapes, env, origin, direction, forward, camera.reach)
-                    z = hit.distance * wp.dot(direction, forward)
-                    if hit.shape_index != NO_HIT and z > camera.near and z < camera.far:
-                        center = wp.vec2f(float(column) + 0.5, float(row) + 0.5)
-                        if camera.centers.shape[0] > 0:
-                            center = camera.centers[row, column]
-                        point = unprojected(z, center, matrices[env, place[0]])
-                        inside = point[0] >= scene.crop_lower[0] and point[0] <= scene.crop_upper[0]
-                        inside = inside and point[1] >= scene.crop_lower[1] and point[1] <= scene.crop_upper[1]
-                        inside = inside and point[2] >= scene.crop_lower[2] and point[2] <= scene.crop_upper[2]
-                        if inside and is_kept(hit.shape_index, scene):
-                            is_valid = 1
-                            pixel = camera.first_pixel + row * camera.width + column
-                            label = label_of(hit.shape_index, scene)
-                            if wp.static(with_normal):
-                                normal = hit.normal * wp.where(wp.dot(hit.normal, direction) > 0.0, -1.0, 1.0)
+                seen = see(place, env, scene, matrices)
+            is_valid = wp.int32(seen.is_valid)
 
             k = found
             if wp.static(in_blocks):
@@ -333,19 +358,14 @@ def make_cast_clouds(cast: Any, with_normal: bool, in_blocks: bool) -> wp.Kernel
                 found += is_valid
                 num_rays += is_cast
             if is_valid > 0 and k < num_points:
+                points[env, k] = seen.point
                 if to_output.shape[0] > 0:
-                    m = to_output[env]
-                    point = wp.vec3f(
-                        m[0, 0] * point[0] + m[0, 1] * point[1] + m[0, 2] * point[2] + m[0, 3],
-                        m[1, 0] * point[0] + m[1, 1] * point[1] + m[1, 2] * point[2] + m[1, 3],
-                        m[2, 0] * point[0] + m[2, 1] * point[1] + m[2, 2] * point[2] + m[2, 3],
-                    )
-                points[env, k] = point
-                pixels[env, k] = pixel
+                    points[env, k] = moved(seen.point, to_output[env])
+                pixels[env, k] = seen.pixel
                 if labels.shape[0] > 0:
-                    labels[env, k] = label
+                    labels[env, k] = seen.label
                 if normals.shape[0] > 0:
-                    normals[env, k] = normal
+                    normals[env, k] = seen.normal
             first += lanes
             position += lanes
 

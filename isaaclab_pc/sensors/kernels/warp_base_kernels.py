@@ -335,6 +335,16 @@ def point_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), e
 
 
 @wp.func
+def moved(p: wp.vec3f, m: Matrix) -> wp.vec3f:
+    """Return a point in another frame [m]."""
+    return wp.vec3f(
+        m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2] + m[0, 3],
+        m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2] + m[1, 3],
+        m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2] + m[2, 3],
+    )
+
+
+@wp.func
 def keep_point(env: wp.int32, k: wp.int32, kept: wp.array3d(dtype=Any), points: wp.array3d(dtype=Any)):
     """Write the last point of an environment that is not masked once more."""
     for axis in range(3):
@@ -376,12 +386,7 @@ def write_point(
     p = point_at(at, camera, matrices[env, index], env)
 
     if to_output.shape[0] > 0:
-        m = to_output[env]
-        p = wp.vec3f(
-            m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2] + m[0, 3],
-            m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2] + m[1, 3],
-            m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2] + m[2, 3],
-        )
+        p = moved(p, to_output[env])
     for axis in range(3):
         kept[env, k, axis] = kept.dtype(p[axis])
         points[env, k, axis] = points.dtype(p[axis])

@@ -20,6 +20,11 @@ def test_half_of_them_are_at_the_corners_and_none_beyond(actions: torch.Tensor) 
     assert (actions.abs() == 1.0).all(dim=2).float().mean() == pytest.approx(0.5, abs=0.05)
 
 
+def test_the_others_cover_the_whole_range(actions: torch.Tensor) -> None:
+    uniform = actions[actions.abs() < 1.0]
+    assert torch.histc(uniform, 10, -1.0, 1.0).min() > 0.07 * len(uniform)
+
+
 def test_an_environment_keeps_an_action_for_a_while_on_its_own(actions: torch.Tensor) -> None:
     changes = (actions[1:] != actions[:-1]).any(dim=2).float()
     assert changes.mean() == pytest.approx(1.0 / HOLD_STEPS, rel=0.1)
