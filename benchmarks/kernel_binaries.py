@@ -42,6 +42,10 @@ REGISTERS = 65536
 BLOCK_THREADS = 256
 
 
+RAY_KERNELS = {"": (False, False), " with normals": (True, False), " with errors": (True, True)}
+"""Whether each kind of the kernel tells normals, and whether its cameras err."""
+
+
 @dataclass(frozen=True)
 class Binary:
     """One kernel, compiled for one architecture."""
@@ -90,15 +94,15 @@ def compile_ray_kernels(architectures: Sequence[int], folder: Path) -> list[Bina
     from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels
 
     binaries = []
-    for with_normal in (False, True):
+    for kind, (with_normal, with_errors) in RAY_KERNELS.items():
         # Newton's settings as Isaac Lab leaves them, without particles and Gaussians.
         context = SimpleNamespace(state=SimpleNamespace(num_gaussians=0, has_particles=False))
         sensor = SimpleNamespace(
             default_render_config=SensorTiledCamera.RenderConfig(), _SensorTiledCamera__render_context=context
         )
         cast = newton_ray_kernels.make_cast(sensor, with_normal)
-        kernel = ray_kernels.make_cast_clouds(cast, with_normal, in_blocks=True)
-        name = f"isaaclab_pc.sensors.kernels.ray_kernels{' with normals' if with_normal else ''}"
+        kernel = ray_kernels.make_cast_clouds(cast, with_normal, with_errors, in_blocks=True)
+        name = f"isaaclab_pc.sensors.kernels.ray_kernels{kind}"
         binaries += _compile(kernel.module, name, architectures, folder)
     return binaries
 

@@ -38,9 +38,9 @@ def depth_camera_cfg(
     eye: Vector,
     target: Vector,
     *,
-    width: int,
-    height: int,
-    fov_deg: float,
+    width: int = 640,
+    height: int = 480,
+    fov_deg: float = 75.0,
     prim_path: str = "{ENV_REGEX_NS}/Camera",
     up: Vector = (0.0, 0.0, 1.0),
 ) -> CameraCfg:
@@ -118,11 +118,11 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     ground: AssetBaseCfg = ground_cfg(height=-0.4)
     table: AssetBaseCfg = table_cfg()
     robot: ArmCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
-    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=36, fov_deg=45.0)
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2))
     wrist_camera: CameraCfg | None = None
     """A second camera, on the hand; for clouds only."""
 
-    points: PointCloudCfg | None = workspace_points_cfg(128, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
+    points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 
 CHOICES = {
@@ -244,7 +244,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
         if self.obs != "points" or points is None or self.drawn:
             return self.unseen()
         cameras = [getattr(self.scene, name) for name in points.cameras]
-        return tuple(points.cameras) if points.casts_rays(cameras, self.sim.device) else ()
+        return tuple(points.cameras) if points.casts_rays(cameras) else ()
 
 
 def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
@@ -306,4 +306,4 @@ def check_points(cfg: PointCloudEnvCfg) -> None:
     cameras = [getattr(cfg.scene, name) for name in points.cameras]
     points.check([(camera.height, camera.width) for camera in cameras])
     # Refuses rays that cannot be cast.
-    points.casts_rays(cameras, cfg.sim.device)
+    points.casts_rays(cameras)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,13 @@ from isaaclab_newton.renderers.segmentation import NewtonSegmentationMapper
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import Cloud
-from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels
+from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
-from isaaclab_pc.sensors.scene_cameras import Views, depth_limits, lens_of, pixel_centers
+from isaaclab_pc.sensors.ray_samplers import CANDIDATES, RaySampler
+from isaaclab_pc.sensors.realism.cfg import bounds
+from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
+from isaaclab_pc.sensors.realism.kernels import Parameters
+from isaaclab_pc.sensors.scene_cameras import Views, depth_limits, image_intrinsics, lens_of, pixel_centers
 from isaaclab_pc.sensors.threaded_renderer import compiled_with_all_optimizations
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from isaaclab_pc.tensors.warp_stream import current_stream
@@ -28,23 +33,35 @@ if TYPE_CHECKING:
     from isaaclab.sensors import Camera
 
     from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
+    from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 
 RAYS_PER_POINT = 4
 """Rays that are cast for each point at most, where few of them meet what is wanted."""
+
+RAYS_PER_ERRANT_POINT = 64
+"""The same where errors of the camera decide which of many pixels are valid."""
 
 
 class CloudRays:
     """Cast the rays of clouds in the scene of Newton's Warp renderer.
 
-    The points are those that :class:`DepthToCloud` would choose with the sampler ``random`` among the pixels of the
-    rendered images: each has the same chance, none comes twice, and all are taken where there are at most K. Only where
-    :data:`RAYS_PER_POINT` rays a point do not find K of them, some may be left out: ``count`` says how many were found.
+    The points are those that :class:`DepthToCloud` would choose among the pixels of the rendered images: with the
+    sampler ``random`` each has the same chance, none comes twice, and all are taken where there are at most K. The
+    other samplers choose from a random part of the pixels, several times K. Only where :data:`RAYS_PER_POINT` rays a
+    point do not find K of them, some may be left out: ``count`` says how many were found.
     """
 
     class_names: dict[Any, Any]
     """Isaac Lab's ``idToLabels``: the class of each semantic id; empty where nothing needs them."""
 
-    def __init__(self, cfg: PointCloudCfg, cameras: Sequence[Camera], num_envs: int, device: str) -> None:
+    def __init__(
+        self,
+        cfg: PointCloudCfg,
+        cameras: Sequence[Camera],
+        num_envs: int,
+        device: str,
+        realism: DepthRealism | None = None,
+    ) -> None:
         """Read the scene's shapes, and allocate the buffers, for initialized cameras of one Newton Warp renderer.
 
         Raises:
@@ -56,6 +73,7 @@ class CloudRays:
         self._renderer: Any = cameras[0]._renderer
         self._sensor = self._renderer.newton_sensor
         self._num_envs = num_envs
+        self._realism = realism if realism is not None and realism.corrupts else None
         self._with_normal = "normals" in cfg.features
         newton_ray_kernels.check_ray_tracer(self._sensor)
         if self._sensor.model.particle_count > 0:
@@ -72,23 +90,29 @@ class CloudRays:
         self._removed = wp.array(removed, dtype=wp.bool, device=device)
         self._shape_ids = wp.array(shape_ids, dtype=wp.uint32, device=device)
 
-        self._leaf_starts, self._leaves, most_leaves = self._list_leaves(shape_ids, removed)
+        self._leaf_starts, self._leaf_ends, self._leaves, most_leaves = self._list_leaves(shape_ids, removed)
         pixels = sum(height * width for height, width in (camera.image_shape for camera in cameras))
         if pixels * most_leaves >= 2**31:
             raise ConfigError(f"points.source=rays: {pixels} pixels are too many to number. Use points.source=image.")
 
-        self._allocate(cfg.num_points, most_leaves * len(cameras))
+        self._sampler = None
+        if cfg.sampler != "random":
+            sizes = [camera.image_shape for camera in cameras]
+            settings = cfg.sampler, cfg.num_points, sizes, cfg.crop_lower, cfg.voxel_size
+            self._sampler = RaySampler(*settings, self.device)
+        self._allocate(cfg.num_points * (CANDIDATES if self._sampler else 1), most_leaves * len(cameras))
         self._scene: Any = None
 
     @property
     def nbytes(self) -> int:
         """Memory of the buffers [bytes]."""
-        return tensor_bytes(self, self._cloud)
+        return tensor_bytes(self, self._cloud, self._sampler)
 
     def __call__(
         self,
         views: Views,
         keys: torch.Tensor,
+        error_keys: torch.Tensor,
         *,
         frame_pos: torch.Tensor,
         frame_quat: torch.Tensor | None,
@@ -98,14 +122,17 @@ class CloudRays:
     ) -> Cloud:
         """Cast one cloud for each environment of ``mask``; the others keep their last one.
 
-        Keys and poses are those of :meth:`DepthToCloud.__call__`, ``views`` the calibration of the cameras. The clouds
-        are float32, in buffers that the next call overwrites.
+        Keys and poses are those of :meth:`DepthToCloud.__call__`, ``error_keys`` (N,), int32, those of the cameras'
+        errors, ``views`` the calibration that is believed. The clouds are float32, in buffers that the next call
+        overwrites.
         """
         if self._scene is None:
             # Now, since a camera that was initialized after this sensor had no rays then.
             self._scene = self._make_scene()
-            cast = newton_ray_kernels.make_cast(self._sensor, self._with_normal)
-            self._kernel = ray_kernels.make_cast_clouds(cast, self._with_normal, self.device.type == "cuda")
+            with_errors = self._realism is not None
+            with_normal = self._with_normal or with_errors
+            cast = newton_ray_kernels.make_cast(self._sensor, with_normal)
+            self._kernel = ray_kernels.make_cast_clouds(cast, with_normal, with_errors, self.device.type == "cuda")
 
         to_output = self._no_frame
         if output_pos is not None or output_quat is not None:
@@ -114,16 +141,24 @@ class CloudRays:
         self._launch(
             [
                 wp.from_torch(keys),
+                wp.from_torch(error_keys),
                 wp.from_torch(mask),
                 wp.from_torch(frame_pos.contiguous(), dtype=wp.vec3f),
                 wp.from_torch(self._no_quat if frame_quat is None else frame_quat.contiguous(), dtype=wp.quatf),
                 wp.from_torch(matrices, dtype=Matrix),
-                wp.from_torch(to_output, dtype=Matrix),
+                wp.from_torch(self._no_frame if self._sampler else to_output, dtype=Matrix),
                 self._scene,
                 *self._outputs,
             ]
         )
-        return self._cloud
+        if self._sampler is None:
+            return self._cloud
+
+        cloud = self._sampler(self._cloud, keys)
+        if len(to_output) > 0:
+            moved = torch.baddbmm(to_output[:, None, :, 3], cloud.points, to_output[:, :, :3].mT)
+            cloud = replace(cloud, points=moved.masked_fill(cloud.count[:, None, None] == 0, 0.0))
+        return cloud
 
     def _launch(self, arguments: list[Any]) -> None:
         device = str(self.device)
@@ -184,51 +219,72 @@ class CloudRays:
         mapping = mapper.get_mapping("semantic_segmentation", False)
         return mapping.shape_to_id.numpy(), mapping.info["idToLabels"]
 
-    def _list_leaves(self, shape_ids: np.ndarray, removed: np.ndarray) -> tuple[wp.array, wp.array, int]:
-        """List the leaves that can give points, environment by environment; the last number is the most of any."""
+    def _list_leaves(self, shape_ids: np.ndarray, removed: np.ndarray) -> tuple[wp.array, wp.array, wp.array, int]:
+        """List the leaves of each environment, first those that can give points.
+
+        Returns where those of each environment start, where those end that can give points, the leaves, and the most
+        of any environment.
+        """
         model = self._sensor.model
         shapes = model.bvh_shape_enabled.numpy()[: model.bvh_shape_count_enabled].astype(np.int64)
         worlds = model.shape_world.numpy()[shapes]
         wanted = ~removed[shape_ids[shapes]] if len(shape_ids) > 0 else np.ones(len(shapes), dtype=bool)
 
-        leaves = np.flatnonzero(wanted)[np.argsort(worlds[wanted], kind="stable")]
+        leaves = np.argsort(worlds, kind="stable")
         # Those that all worlds share are of world -1, the first.
         ends = np.searchsorted(worlds[leaves], np.arange(self._num_envs + 1))
         of_envs = [np.concatenate([leaves[a:b], leaves[: ends[0]]]) for a, b in itertools.pairwise(ends)]
+        of_envs = [of_env[np.argsort(~wanted[of_env], kind="stable")] for of_env in of_envs]
 
-        lengths = [len(of_env) for of_env in of_envs]
-        device = str(self.device)
-        starts = wp.array(np.cumsum([0, *lengths]), dtype=wp.int32, device=device)
-        return starts, wp.array(np.concatenate(of_envs), dtype=wp.int32, device=device), max(lengths)
+        starts = np.cumsum([0, *map(len, of_envs)])
+        stops = starts[:-1] + [wanted[of_env].sum() for of_env in of_envs]
+        starts, stops, leaves = (
+            wp.array(numbers, dtype=wp.int32, device=str(self.device))
+            for numbers in (starts, stops, np.concatenate(of_envs))
+        )
+        return starts, stops, leaves, max(map(len, of_envs))
 
     def _make_scene(self) -> Any:
-        scene: Any = ray_kernels.Scene()
-        scene.cameras = wp.array(self._make_cameras(), dtype=ray_kernels.RayCamera, device=str(self.device))
+        scene: Any = ray_scene_kernels.Scene()
+        scene.cameras = wp.array(self._make_cameras(), dtype=ray_scene_kernels.RayCamera, device=str(self.device))
         scene.shapes = newton_ray_kernels.shapes_of(self._sensor)
         scene.leaf_starts = self._leaf_starts
+        scene.leaf_ends = self._leaf_ends
         scene.leaves = self._leaves
         scene.shape_ids = self._shape_ids
         scene.removed = self._removed
         scene.crop_lower = wp.vec3f(*self._crop[0])
         scene.crop_upper = wp.vec3f(*self._crop[1])
         scene.most_rays = RAYS_PER_POINT * self._cloud.pixels.shape[1]
+        if self._realism is not None:
+            cfg = self._realism.cfg
+            scene.most_rays = RAYS_PER_ERRANT_POINT * self._cloud.pixels.shape[1]
+            scene.errors = wp.array(self._realism.cameras, dtype=ErrorCamera, device=str(self.device))
+            scene.parameters = wp.from_torch(self._realism.parameters, dtype=Parameters)
+            focal_length = min(float(image_intrinsics(camera)[:, 0, 0].min()) for camera in self._cameras)
+            turned = cfg.rotation_jitter + cfg.focal_jitter + cfg.principal_point_jitter / focal_length
+            # Twice, since each is drawn along up to three axes.
+            scene.misplaced = wp.vec2f(2.0 * cfg.position_jitter, 2.0 * turned)  # pyright: ignore[reportArgumentType]
+            scene.flies = bounds(cfg.flying_pixels)[1] > 0.0
         return scene
 
     def _make_cameras(self) -> list[Any]:
-        self._centers = []
+        self._kept = []
         result = []
         first_pixel = 0
         for camera in self._cameras:
             render_data: Any = camera._render_data
             data: Any = camera.data
-            entry: Any = ray_kernels.RayCamera()
+            entry: Any = ray_scene_kernels.RayCamera()
             entry.height, entry.width = camera.image_shape
             entry.poses = render_data.camera_transforms
             entry.intrinsics = data.intrinsic_matrices.warp
             if lens_of(camera) is not None:
+                self._kept.append(image_intrinsics(camera).contiguous())
+                entry.intrinsics = wp.from_torch(self._kept[-1], dtype=wp.mat33f)
                 entry.rays = render_data.camera_rays
-                self._centers.append(pixel_centers(camera))
-                entry.centers = wp.from_torch(self._centers[-1], dtype=wp.vec2f)
+                self._kept.append(pixel_centers(camera))
+                entry.centers = wp.from_torch(self._kept[-1], dtype=wp.vec2f)
             entry.first_pixel = first_pixel
             entry.near, entry.far = depth_limits(camera)
             entry.reach = render_data.far_clip or self._renderer.cfg.max_distance

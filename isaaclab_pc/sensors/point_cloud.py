@@ -180,7 +180,7 @@ class PointCloud(SensorBase):
             )
         self._scene = scene
         found = [scene.sensors[name].cfg for name in self.cfg.cameras if name in scene.sensors]
-        self.cfg.source = "rays" if self.cfg.casts_rays(found, str(self._device)) else "image"
+        self.cfg.source = "rays" if self.cfg.casts_rays(found) else "image"
         needed = self.cfg.data_types()
         self._named_cameras = {name: find_camera(scene, name, needed) for name in self.cfg.cameras}
         self._cameras = list(self._named_cameras.values())
@@ -195,11 +195,15 @@ class PointCloud(SensorBase):
                 )
 
         near, self._far = zip(*map(depth_limits, self._cameras), strict=True)
+        self._realism = None
+        if self.cfg.realism is not None:
+            self._realism = DepthRealism(self.cfg.realism, image_sizes, self._num_envs, self._device, self._far)
         if self.casts_rays:
             # Late: another renderer needs no ray tracer of Newton.
             from isaaclab_pc.sensors.cloud_rays import CloudRays
 
-            self.operator: Any = CloudRays(self.cfg, self._cameras, self._num_envs, self._device)
+            realism = self._realism
+            self.operator: Any = CloudRays(self.cfg, self._cameras, self._num_envs, self._device, realism)
         else:
             self.operator = DepthToCloud(
                 self._num_envs,
@@ -226,10 +230,6 @@ class PointCloud(SensorBase):
             self._labels = SemanticLabels(len(self._cameras), self.cfg.remove, self.cfg.classes, self._device)
             if self.casts_rays:
                 self._labels.learn([self.operator.class_names] * len(self._cameras))
-
-        self._realism = None
-        if self.cfg.realism is not None:
-            self._realism = DepthRealism(self.cfg.realism, image_sizes, self._num_envs, self._device, self._far)
 
         self._allocate_buffers()
         self._redraw(torch.ones_like(self._frame, dtype=torch.bool))
@@ -296,7 +296,7 @@ class PointCloud(SensorBase):
     def _read_cameras(self, mask: torch.Tensor, frame_key: torch.Tensor) -> Views:
         depths = []
         calibrations = []
-        pixel_key = frame_key if self._realism is None else _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
+        pixel_key = self._pixel_key(frame_key)
         for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
             data: Any = camera.data
             calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
@@ -304,8 +304,9 @@ class PointCloud(SensorBase):
                 depth = depth_image(camera) if self._depths is None else self._depths[name]
                 if self._realism is not None:
                     depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
-                    calibration = self._realism.calibrate(index, *calibration)
                 depths.append(depth)
+            if self._realism is not None:
+                calibration = self._realism.calibrate(index, *calibration)
             calibrations.append(calibration)
 
         if self._has_lens and self._centers is None:
@@ -330,7 +331,7 @@ class PointCloud(SensorBase):
         poses = dict(frame_pos=crop_pos, frame_quat=crop_quat, output_pos=output_pos, output_quat=output_quat)
         key = _as_int32(frame_key)
         if self.casts_rays:
-            return self.operator(views, key, mask=mask, **poses)
+            return self.operator(views, key, self._pixel_key(frame_key), mask=mask, **poses)
 
         known = self._labels if self.cfg.remove else None
         labels, removed = (None, None) if known is None else (views.labels, known.removed)
@@ -383,6 +384,10 @@ class PointCloud(SensorBase):
         if "camera" in self.cfg.features:
             result[..., self.channels["camera"]] = -1.0
         return result.to(self._points.dtype)
+
+    def _pixel_key(self, frame_key: torch.Tensor) -> torch.Tensor:
+        """Return the keys of the cameras' errors, shape (N,), int32."""
+        return _as_int32(frame_key if self._realism is None else self._draw_key(_PIXEL_STREAM, frame_key))
 
     def _draw_key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
         """Return a key for the draws of each environment, shape (N,), int64."""

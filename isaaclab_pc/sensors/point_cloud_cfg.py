@@ -50,11 +50,12 @@ class PointCloudCfg(SensorBaseCfg):
     """Where the points come from:
 
     - ``rays``: rays are cast at the pixels that the cloud keeps, and no image is rendered. It takes Newton's Warp
-      renderer and ``sampler="random"``, and knows neither colours nor a camera's errors;
+      renderer, and knows no colours. On a GPU it has not run yet;
     - ``image``: whole images are rendered, and pixels of them chosen;
-    - ``auto``: rays on the CPU where they can be, otherwise images. On a GPU rays have not been tried yet.
+    - ``auto``: rays where they can be, otherwise images.
 
-    The points are the same either way."""
+    The points of the sampler ``random`` are the same either way, a camera's errors included. The other samplers choose
+    by rays from four times as many random pixels."""
 
     num_points: int = 128
     """Points per environment, K."""
@@ -95,7 +96,8 @@ class PointCloudCfg(SensorBaseCfg):
     """Values of each point after x, y, z, in this order:
 
     - ``rgb``: colour in [0, 1], 3 channels; needs ``rgb`` or ``rgba`` from the cameras;
-    - ``normals``: unit normal towards the camera in the points' frame, from the depth of the neighbour pixels, 3;
+    - ``normals``: unit normal towards the camera in the points' frame, 3: by rays the surface's own, whatever the
+      camera's errors, and in images from the depth of the neighbour pixels;
     - ``segmentation``: the renderer's semantic id, 1; needs ``semantic_segmentation``;
     - ``one_hot``: 1 at the point's class of ``classes``; needs ``semantic_segmentation``;
     - ``camera``: position in ``cameras`` of the camera that saw it, 1.
@@ -141,21 +143,19 @@ class PointCloudCfg(SensorBaseCfg):
             self.realism.check("points.realism")
         check_cloud(image_sizes, self.num_points, self.sampler, self.crop_lower, self.crop_upper, self.voxel_size)
 
-    def casts_rays(self, cameras: Sequence[Any], device: str) -> bool:
-        """Whether the cloud is made by rays of the cameras with these configs on a torch device.
+    def casts_rays(self, cameras: Sequence[Any]) -> bool:
+        """Whether the cloud is made by rays of the cameras with these configs.
 
         Raises:
             ConfigError: ``source="rays"`` is asked for and cannot be; the message names the setting that forbids it.
         """
-        if self.source == "image" or (self.source == "auto" and not device.startswith("cpu")):
+        if self.source == "image":
             return False
         renderers = [getattr(camera, "renderer_cfg", None) for camera in cameras]
         others = {getattr(renderer, "renderer_type", None) for renderer in renderers} - {"newton_warp"}
         reasons = {
             f"the renderer {', '.join(map(str, others))} casts no rays of our own": bool(others),
-            f"points.sampler={self.sampler} chooses among all pixels of an image": self.sampler != "random",
             "points.features=rgb is shaded in images alone": "rgb" in self.features,
-            "points.realism adds errors to images of depth": self.realism is not None,
         }
         found = [reason for reason, holds in reasons.items() if holds]
         if self.source == "rays" and found:

@@ -24,6 +24,7 @@ from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
 from isaaclab_pc.sensors import BodyPointsCfg, DepthRealismCfg, GivenPointsCfg, PointCloudCfg
+from isaaclab_pc.sensors.realism.cfg import GaussianNoiseCfg, StereoNoiseCfg, StructuredLightNoiseCfg
 from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
@@ -54,9 +55,9 @@ def cloud_cfg(**changes: Any) -> PointCloudCfg:
     return PointCloudCfg(**{"cameras": ("front", "wrist"), "num_points": 300, "dtype": "float32", **box, **changes})
 
 
-def compared_cfg(source: str, num_points: int) -> PointCloudCfg:
+def compared_cfg(source: str, num_points: int = 1200, **changes: Any) -> PointCloudCfg:
     """A cloud in a turned frame that holds less than all of the table, with all that rays can tell."""
-    return cloud_cfg(
+    told: dict[str, Any] = dict(
         source=source,
         num_points=num_points,
         frame="gripper",
@@ -66,6 +67,52 @@ def compared_cfg(source: str, num_points: int) -> PointCloudCfg:
         features=("normals", "segmentation", "one_hot", "camera"),
         classes=("table", "cube"),
     )
+    return cloud_cfg(**{**told, **changes})
+
+
+def erring_cfg(
+    source: str, noise: GaussianNoiseCfg | StereoNoiseCfg | StructuredLightNoiseCfg, **changes: Any
+) -> PointCloudCfg:
+    """A cloud that begins just above the table, so that errors alone lift the table's points into it."""
+    realism = DepthRealismCfg(
+        noise=noise,
+        edge_threshold=0.02,
+        quantization=0.001,
+        min_range=0.1,
+        max_range=1.5,
+        dropout=(0.0, 0.2),
+        position_jitter=0.01,
+        rotation_jitter=0.02,
+        focal_jitter=0.02,
+        principal_point_jitter=1.0,
+    )
+    told: dict[str, Any] = dict(
+        crop_lower=(0.2, -0.5, 0.004), features=("segmentation", "camera"), classes=(), realism=realism
+    )
+    return compared_cfg(source, **{**told, **changes})
+
+
+def fine_cfg(source: str, noise: GaussianNoiseCfg | StereoNoiseCfg | StructuredLightNoiseCfg) -> PointCloudCfg:
+    """What a fine camera sees above the table: the cube, and what noise and mixtures lift above the table."""
+    realism = DepthRealismCfg(noise=noise, flying_pixels=0.2)
+    classes = dict(features=("one_hot",), classes=("table", "cube"))
+    return erring_cfg(source, noise, cameras=("fine",), num_points=6000, realism=realism, **classes)
+
+
+STEREO = StereoNoiseCfg(disparity_std=0.05, disparity_step=0.02, lateral_std=0.7, focal_length=None)
+STRUCTURED_LIGHT = StructuredLightNoiseCfg(focal_length=None)
+FINE_STEREO = StereoNoiseCfg(disparity_std=0.08, lateral_std=0.5)
+FINE_LIGHT = StructuredLightNoiseCfg(scale=2.0)
+SHADOW_BASELINE = 0.8  # [m], long, since a pixel is large
+MAX_INCIDENCE = 1.0  # [rad]
+RIGHT = (1.0, 0.0, 0.0)
+"""Along the image's rows, in the optical frame."""
+
+
+def in_camera_cfg(**changes: Any) -> PointCloudCfg:
+    """All that the fixed camera sees, in its own frame."""
+    box = {"crop_frame": "camera", "crop_lower": (-1.0, -1.0, 0.0), "crop_upper": (1.0, 1.0, 2.0)}
+    return cloud_cfg(cameras=("front",), num_points=1200, frame="camera", **box, **changes)
 
 
 @configclass
@@ -77,6 +124,9 @@ class SceneCfg(InteractiveSceneCfg):
     cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.5, 0.0, CUBE_EDGE / 2))
     front: CameraCfg = replace(
         depth_camera_cfg((1.2, 0.3, 0.6), (0.5, 0.0, 0.05), width=40, height=30, fov_deg=45.0), data_types=DATA_TYPES
+    )
+    fine: CameraCfg = replace(
+        depth_camera_cfg((1.2, 0.3, 0.6), (0.5, 0.0, 0.05), width=320, height=240, fov_deg=60.0), data_types=DATA_TYPES
     )
     wrist: CameraCfg = wrist_camera_cfg()
     points: PointCloudCfg = cloud_cfg(
@@ -102,18 +152,24 @@ class SceneCfg(InteractiveSceneCfg):
         cameras=("front",), frame="camera", realism=DepthRealismCfg(position_jitter=0.02, rotation_jitter=0.05)
     )
     late: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, realism=DepthRealismCfg(latency=2))
-    prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, source="image")
-    rays: PointCloudCfg = compared_cfg("rays", num_points=1200)
-    image: PointCloudCfg = compared_cfg("image", num_points=1200)
-    in_optical_frame: PointCloudCfg = cloud_cfg(
-        cameras=("front",),
-        num_points=1200,
-        frame="camera",
-        crop_frame="camera",
-        crop_lower=(-1.0, -1.0, 0.0),
-        crop_upper=(1.0, 1.0, 2.0),
-    )
+    prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64)
+    rays: PointCloudCfg = compared_cfg("rays")
+    image: PointCloudCfg = compared_cfg("image")
+    in_optical_frame: PointCloudCfg = in_camera_cfg()
+    fine_stereo_rays: PointCloudCfg = fine_cfg("rays", FINE_STEREO)
+    fine_stereo_image: PointCloudCfg = fine_cfg("image", FINE_STEREO)
+    fine_light_rays: PointCloudCfg = fine_cfg("rays", FINE_LIGHT)
+    fine_light_image: PointCloudCfg = fine_cfg("image", FINE_LIGHT)
+    shadowed: PointCloudCfg = in_camera_cfg(realism=DepthRealismCfg(shadow_baseline=SHADOW_BASELINE))
+    steep_too: PointCloudCfg = in_camera_cfg(features=("normals",))
+    flat_alone: PointCloudCfg = in_camera_cfg(realism=DepthRealismCfg(max_incidence=MAX_INCIDENCE))
     few_rays: PointCloudCfg = compared_cfg("rays", num_points=40)
+    gaussian_rays: PointCloudCfg = erring_cfg("rays", GaussianNoiseCfg(std=0.004))
+    gaussian_image: PointCloudCfg = erring_cfg("image", GaussianNoiseCfg(std=0.004))
+    stereo_rays: PointCloudCfg = erring_cfg("rays", STEREO)
+    stereo_image: PointCloudCfg = erring_cfg("image", STEREO)
+    light_rays: PointCloudCfg = erring_cfg("rays", STRUCTURED_LIGHT)
+    light_image: PointCloudCfg = erring_cfg("image", STRUCTURED_LIGHT)
 
 
 @configclass
@@ -388,6 +444,81 @@ def test_each_valid_pixel_has_the_same_chance_of_a_ray(moved: PlainEnv) -> None:
         assert normal.abs().max() < 5.0
         # The sum of squares is chi-squared, with a standard deviation of sqrt(2 n).
         assert abs(float(normal.square().mean()) - 1.0) < 5.0 * (2.0 / len(valid)) ** 0.5
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "stereo", "light"])
+def test_rays_err_as_the_pixels_of_images_do(moved: PlainEnv, noise: str) -> None:
+    differing = 0
+    total = 0
+    for _ in range(20):
+        for index in range(NUM_ENVS):
+            rays, image = by_pixel(moved, f"{noise}_rays", index), by_pixel(moved, f"{noise}_image", index)
+            both = [pixel for pixel in image if pixel in rays]
+            total += len(image)
+            differing += len(rays.keys() ^ image.keys())
+            cast = torch.stack([rays[pixel] for pixel in both])
+            rendered = torch.stack([image[pixel] for pixel in both])
+            differing += int(((cast - rendered).abs() > 2e-3).any(dim=1).sum())
+        for sensor in (moved.scene[f"{noise}_rays"], moved.scene[f"{noise}_image"]):
+            sensor.reset()
+    assert total > 20 * NUM_ENVS * 100
+    # The angle of incidence is the surface's own by rays, and in images that of the neighbouring pixels.
+    assert differing <= (0.02 * total if noise == "light" else 0)
+
+
+@pytest.mark.parametrize("noise", ["stereo", "light"])
+def test_rays_find_as_much_as_images_where_only_errors_make_points(moved: PlainEnv, noise: str) -> None:
+    frames = 30
+    found = []
+    for way in ("rays", "image"):
+        sensor = moved.scene[f"fine_{noise}_{way}"]
+        found.append(torch.zeros(frames, NUM_ENVS, 3))
+        for frame in range(frames):
+            sensor.reset()
+            data = sensor.data
+            assert (data.count.torch < sensor.cfg.num_points).all(), "all valid ones are found"
+            of_class = data.points.torch[..., sensor.channels["one_hot"]] * data.mask.torch[..., None]
+            height = data.points.torch[..., 2] * of_class[..., 0]
+            found[-1][frame] = torch.cat([of_class.sum(dim=1), height.sum(dim=1)[:, None]], dim=1)
+
+    (rays_var, rays), (image_var, image) = (torch.var_mean(part, dim=0) for part in found)
+    assert (image[:, 0] > 50).all(), "errors lift points above the table"
+    assert (image[:, 1] > 200).all(), "the cube is seen"
+    normal = (rays - image) / ((rays_var + image_var) / frames).sqrt().clamp(min=1e-3)
+    assert normal.abs().max() < 5.0
+
+
+def test_what_the_projector_does_not_see_is_a_miss(moved: PlainEnv) -> None:
+    camera = moved.scene["front"].data
+    cube = moved.scene["cube"].data
+    rotation = torch.tensor([RIGHT]).expand(NUM_ENVS, 3)
+    projector = camera.pos_w.torch + quat_apply(camera.quat_w_ros.torch, rotation) * SHADOW_BASELINE
+    for index in range(NUM_ENVS):
+        seen, lit = by_pixel(moved, "in_optical_frame", index), by_pixel(moved, "shadowed", index)
+        assert lit.keys() < seen.keys()
+        points = torch.stack([seen[pixel] for pixel in seen])
+        in_world = camera.pos_w.torch[index] + quat_apply(camera.quat_w_ros.torch[index].expand(len(points), 4), points)
+        start, end = (
+            quat_apply_inverse(
+                cube.root_quat_w.torch[index].expand(len(points), 4),
+                (place - cube.root_pos_w.torch[index]).expand_as(points),
+            )
+            for place in (in_world, projector[index])
+        )
+        # The cube itself, a little smaller, is on the way of these.
+        a, b = ((sign * 0.49 * CUBE_EDGE - start) / (end - start) for sign in (-1.0, 1.0))
+        blocked = torch.minimum(a, b).amax(dim=1).clamp(min=0.0) < torch.maximum(a, b).amin(dim=1).clamp(max=1.0)
+        assert blocked.sum() > 0
+        assert not lit.keys() & {pixel for pixel, is_blocked in zip(seen, blocked, strict=True) if is_blocked}
+
+
+def test_steep_surfaces_are_misses(moved: PlainEnv) -> None:
+    for index in range(NUM_ENVS):
+        seen, flat = by_pixel(moved, "steep_too", index), by_pixel(moved, "flat_alone", index)
+        assert 0 < len(flat) < len(seen)
+        # Normals are in the camera's frame, where the optical axis is z.
+        angles = {pixel: float(torch.acos(-point[5].clamp(-1.0, 1.0))) for pixel, point in seen.items()}
+        assert flat.keys() == {pixel for pixel, angle in angles.items() if angle <= MAX_INCIDENCE}
 
 
 def test_a_camera_without_a_place_gives_no_points(moved: PlainEnv) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Farthest-point sampling on CUDA: the pixels of :func:`~isaaclab_pc.sensors.kernels.numba_sampler_kernels.farthest`.
 
-Both kernels take one block for each environment, follow the greedy rule (Eldar et al. 1997) exactly, and write the
+The kernels take one block for each environment, follow the greedy rule (Eldar et al. 1997) exactly, and write the
 ranks of the picks among the valid pixels. Of equally far points the first one is picked.
 """
 
@@ -190,3 +190,39 @@ def pick_farthest_of_many(
                         best_slot = slot
 
         pick = farthest_place(best, best_slot)
+
+
+@wp.kernel
+def pick_farthest_of_given(
+    points: wp.array2d(dtype=wp.vec3f),
+    count: wp.array(dtype=wp.int32),
+    distances: wp.array2d(dtype=wp.float32),
+    picks: wp.array2d(dtype=wp.int32),
+):
+    """Pick among the first ``count`` of each environment's points, from the first one on, where there are enough."""
+    thread = wp.tid()
+    env = thread >> block_bits()
+    lane = lower_bits(thread, block_bits())
+    lanes = 1 << block_bits()
+    total = count[env]
+    if total < picks.shape[1]:
+        return
+
+    for i in range(lane, total, lanes):
+        distances[env, i] = wp.inf
+    pick = wp.int32(0)
+    for k in range(picks.shape[1]):
+        if lane == 0:
+            picks[env, k] = pick
+        picked = points[env, pick]
+        best = wp.float32(-1.0)
+        best_place = wp.int32(0)
+        for i in range(lane, total, lanes):
+            distance = wp.min(distances[env, i], squared_distance(points[env, i], picked))
+            if i == pick:
+                distance = wp.float32(-1.0)
+            distances[env, i] = distance
+            if distance > best:
+                best = distance
+                best_place = i
+        pick = farthest_place(best, best_place)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors of a real depth camera, put on rendered depth, on the camera's calibration and on the time of a frame."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ class DepthRealism:
         device: str,
         far: Sequence[float] | None = None,
     ) -> None:
-        """Allocate the images, and draw the first episode.
+        """Allocate what an episode keeps, and draw the first.
 
         Args:
             cfg: Which errors.
@@ -66,7 +67,7 @@ class DepthRealism:
         self._sizes = [(int(height), int(width)) for height, width in image_sizes]
         self._env_ids = torch.arange(num_envs, device=self.device)
 
-        self._allocate_images([float("inf")] * len(self._sizes) if far is None else far)
+        self._read_settings([float("inf")] * len(self._sizes) if far is None else far)
         self._allocate_calibration()
         self._allocate_delay()
         self.redraw(torch.ones(num_envs, dtype=torch.bool, device=self.device), self._env_ids)
@@ -87,9 +88,9 @@ class DepthRealism:
         self._expect("mask", mask, torch.bool, self.num_envs)
         self._expect("keys", keys, torch.int64, self.num_envs)
 
-        if self._corrupts:
+        if self.corrupts:
             unit = self._draw(keys, _PIXEL_STREAM, kernels.NUM_COLUMNS)
-            _overwrite(self._parameters, mask, self._low + unit * self._span)
+            _overwrite(self.parameters, mask, self._low + unit * self._span)
 
         if self._errs_in_pose or self._errs_in_intrinsics:
             self._redraw_calibration(mask, keys)
@@ -127,7 +128,7 @@ class DepthRealism:
         Raises:
             ValueError: A tensor's shape, dtype or device is not as expected.
         """
-        if not self._corrupts:
+        if not self.corrupts:
             return depth
 
         height, width = self._sizes[camera]
@@ -136,6 +137,11 @@ class DepthRealism:
         self._expect("keys", keys, torch.int32, self.num_envs)
         if mask is not None:
             self._expect("mask", mask, torch.bool, self.num_envs)
+
+        image = self._images[camera]
+        if image is None:
+            image = torch.zeros_like(depth)
+            self._images[camera] = image
 
         # On a GPU a warp has one row or two, so that neighbouring threads read neighbouring pixels.
         _, warp_lanes = warp_base_kernels.lanes_on(str(self.device))
@@ -148,15 +154,15 @@ class DepthRealism:
                 wp.from_torch(intrinsics),
                 wp.from_torch(keys),
                 wp.from_torch(self._no_mask if mask is None else mask),
-                wp.from_torch(self._parameters, dtype=kernels.Parameters),
-                self._cameras[camera],
+                wp.from_torch(self.parameters, dtype=kernels.Parameters),
+                self.cameras[camera],
                 env_bits,
-                wp.from_torch(self._images[camera]),
+                wp.from_torch(image),
             ],
             device=str(self.device),
             stream=current_stream(self.device),
         )
-        return self._images[camera]
+        return image
 
     def calibrate(
         self, camera: int, intrinsics: torch.Tensor, pos: torch.Tensor, quat: torch.Tensor
@@ -221,13 +227,16 @@ class DepthRealism:
             delayed.append(ring[read, self._env_ids])
         return tuple(delayed)
 
-    def _allocate_images(self, far: Sequence[float]) -> None:
+    def _read_settings(self, far: Sequence[float]) -> None:
         cfg = self.cfg
-        self._corrupts = (
+        self.corrupts: bool = (
             cfg.noise is not None
             or cfg.quantization > 0.0
-            or any(bounds(value)[1] > 0.0 for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout))
+            or any(
+                bounds(value)[1] > 0.0 for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout, cfg.shadow_baseline)
+            )
             or bounds(cfg.max_range)[0] < float("inf")
+            or bounds(cfg.max_incidence)[0] < math.pi / 2
         )
 
         ranges = _pixel_ranges(cfg)
@@ -235,11 +244,14 @@ class DepthRealism:
         # Not high - low in torch: infinity less infinity is NaN.
         spans = [0.0 if low == high else high - low for low, high in map(bounds, ranges)]
         self._span = torch.tensor(spans, device=self.device)
-        self._parameters = torch.zeros(self.num_envs, kernels.NUM_COLUMNS, device=self.device)
+        self.parameters = torch.zeros(self.num_envs, kernels.NUM_COLUMNS, device=self.device)
+        """What each environment has drawn, shape (N, columns), in the order of the kernels' columns."""
 
-        self._cameras = self._make_cameras(far)
-        sizes = self._sizes if self._corrupts else []
-        self._images = [torch.zeros(self.num_envs, *size, device=self.device) for size in sizes]
+        self.cameras = self._make_cameras(far)
+        """A ``kernels.Camera`` for each camera."""
+
+        # Those of a camera at its first frame: a cloud of rays has none.
+        self._images: list[torch.Tensor | None] = [None] * len(self._sizes)
         self._no_mask = torch.zeros(0, dtype=torch.bool, device=self.device)
 
     def _allocate_calibration(self) -> None:
@@ -275,8 +287,11 @@ class DepthRealism:
 
         cameras = []
         first_pixel = 0
-        for (height, width), limit in zip(self._sizes, far, strict=True):
+        for index, ((height, width), limit) in enumerate(zip(self._sizes, far, strict=True)):
             camera: Any = kernels.Camera()
+            camera.index = index
+            camera.height = height
+            camera.width = width
             camera.far = limit
             camera.model = models[type(noise)]
             camera.focal_length = getattr(noise, "focal_length", None) or 0.0
@@ -334,6 +349,8 @@ def _pixel_ranges(cfg: DepthRealismCfg) -> list[Range]:
     ranges[kernels.MIN_RANGE] = cfg.min_range
     ranges[kernels.MAX_RANGE] = cfg.max_range
     ranges[kernels.DROPOUT] = cfg.dropout
+    ranges[kernels.SHADOW_BASELINE] = cfg.shadow_baseline
+    ranges[kernels.MAX_INCIDENCE] = cfg.max_incidence
     return ranges
 
 

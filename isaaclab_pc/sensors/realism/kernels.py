@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Warp kernel of the depth camera's errors: the same code on the CPU and on CUDA."""
+"""Warp kernel of the depth camera's errors: the same code on the CPU and on CUDA, for images and for single rays."""
+
+from typing import Any
 
 import warp as wp
 
@@ -18,7 +20,9 @@ FLYING_PIXELS = wp.constant(3)
 MIN_RANGE = wp.constant(4)
 MAX_RANGE = wp.constant(5)
 DROPOUT = wp.constant(6)
-NUM_COLUMNS = 7
+SHADOW_BASELINE = wp.constant(7)
+MAX_INCIDENCE = wp.constant(8)
+NUM_COLUMNS = 9
 Parameters = wp.types.vector(length=NUM_COLUMNS, dtype=wp.float32)
 
 
@@ -26,6 +30,10 @@ Parameters = wp.types.vector(length=NUM_COLUMNS, dtype=wp.float32)
 class Camera:
     """Constants of all environments."""
 
+    index: wp.int32
+    """Which camera of its cloud it is."""
+    height: wp.int32
+    width: wp.int32
     far: wp.float32
     """Depth from which a pixel is a miss [m]."""
     model: wp.int32
@@ -42,11 +50,23 @@ class Camera:
     """Number of pixels of the cameras before this one, so that no two cameras share random numbers."""
 
 
+@wp.struct
+class Errors:
+    """Random numbers of one pixel."""
+
+    flies: wp.bool
+    """Whether it reads a mixture, where it is at an edge."""
+    share: wp.float32
+    """Share of the other surface in that mixture."""
+    is_dropped: wp.bool
+    across: wp.float32
+    """Standard normal number of the shift along the row, as ``down`` and ``axial`` are."""
+    down: wp.float32
+    axial: wp.float32
+
+
 MAX_ANGLE_RATIO = wp.constant(8.0)
 """theta / (pi/2 - theta) at 80 degrees: the published formulas have a pole at 90."""
-
-# The largest normal number drawn is 5.3, and a shift below half a pixel rounds to none.
-SMALLEST_SHIFT = wp.constant(0.094)
 
 
 @wp.func
@@ -68,13 +88,13 @@ def normal(bits: wp.uint32) -> wp.float32:
 
 
 @wp.func
-def read(depth: wp.array3d(dtype=wp.float32), env: int, v: int, u: int, far: float) -> wp.float32:
+def read(depth: wp.array3d(dtype=wp.float32), env: int, v: int, u: int, camera: Camera) -> wp.float32:
     """Read a depth; 0 for a miss and outside the image."""
-    if v < 0 or u < 0 or v >= depth.shape[1] or u >= depth.shape[2]:
+    if v < 0 or u < 0 or v >= camera.height or u >= camera.width:
         return 0.0
     z = depth[env, v, u]
     # Written so that NaN is a miss.
-    if z > 0.0 and z < far:
+    if z > 0.0 and z < camera.far:
         return z
     return 0.0
 
@@ -104,24 +124,48 @@ def farther(z: float, other: float, best: float) -> wp.float32:
 
 
 @wp.func
-def angle_ratio(z: float, du: float, dv: float, x: float, y: float, k: wp.vec4f) -> wp.float32:
-    """Return theta / (pi/2 - theta), theta between optical axis and normal, from the slopes of depth [m/px].
-
-    ``x`` and ``y`` are the pixel's centre from the principal point [px].
-    """
+def incidence_in_image(
+    depth: wp.array3d(dtype=wp.float32), env: int, v: int, u: int, z: float, k: wp.vec4f, camera: Camera
+) -> wp.float32:
+    """Return the angle between optical axis and normal [rad] from the depth of a pixel's neighbours."""
+    du = slope(z, read(depth, env, v, u - 1, camera), read(depth, env, v, u + 1, camera))
+    dv = slope(z, read(depth, env, v - 1, u, camera), read(depth, env, v + 1, u, camera))
     across = wp.sqrt(k[0] * du * k[0] * du + k[1] * dv * k[1] * dv)
-    theta = wp.atan(across / wp.abs(z + x * du + y * dv))
+    return wp.atan(across / wp.abs(z + (float(u) + 0.5 - k[2]) * du + (float(v) + 0.5 - k[3]) * dv))
+
+
+@wp.func
+def angle_ratio(theta: float) -> wp.float32:
+    """Return theta / (pi/2 - theta) of an angle of incidence [rad]."""
     return wp.min(theta / wp.max(wp.HALF_PI - theta, 1.0e-6), MAX_ANGLE_RATIO)
 
 
 @wp.func
-def axial_noise(z: float, noise: float, ratio: float, focal_length: float, p: Parameters, camera: Camera) -> wp.float32:
+def focal_length_of(camera: Camera, k: wp.vec4f) -> wp.float32:
+    """Return the focal length that the noise is told for [px]."""
+    return wp.where(camera.focal_length > 0.0, camera.focal_length, k[0])
+
+
+@wp.func
+def stereo_product(k: wp.vec4f, p: Parameters, camera: Camera) -> wp.float32:
+    """Return depth times disparity [px m]."""
+    return focal_length_of(camera, k) * p[BASELINE]
+
+
+@wp.func
+def structured_light_std(z: float, ratio: float) -> wp.float32:
+    """Return the published standard deviation of depth [m]."""
+    return 0.0012 + 0.0019 * (z - 0.4) * (z - 0.4) + 0.0001 / wp.sqrt(z) * ratio * ratio
+
+
+@wp.func
+def axial_noise(z: float, noise: float, ratio: float, k: wp.vec4f, p: Parameters, camera: Camera) -> wp.float32:
     """Return depth with axial noise; ``noise`` is a standard normal number times the environment's NOISE."""
     if camera.model == GAUSSIAN:
         return z + noise
     if camera.model == STRUCTURED_LIGHT:
-        return z + noise * (0.0012 + 0.0019 * (z - 0.4) * (z - 0.4) + 0.0001 / wp.sqrt(z) * ratio * ratio)
-    product = focal_length * p[BASELINE]
+        return z + noise * structured_light_std(z, ratio)
+    product = stereo_product(k, p, camera)
     disparity = product / z + noise
     if camera.disparity_step > 0.0:
         disparity = camera.disparity_step * wp.rint(disparity / camera.disparity_step)
@@ -129,72 +173,85 @@ def axial_noise(z: float, noise: float, ratio: float, focal_length: float, p: Pa
 
 
 @wp.func
-def corrupt_pixel(
-    depth: wp.array3d(dtype=wp.float32),
-    env: int,
-    v: int,
-    u: int,
-    z: float,
-    k: wp.vec4f,
-    p: Parameters,
-    camera: Camera,
-    key: int,
-) -> wp.float32:
-    """Return what a real camera reads at a pixel of true depth ``z``; ``k`` is (fx, fy, cx, cy)."""
-    state = wp.rand_init(key, camera.first_pixel + v * depth.shape[2] + u)
-    flies = p[FLYING_PIXELS] > 0.0
-    if flies:
-        flies = wp.randf(state) < p[FLYING_PIXELS]
-
-    left = float(0.0)
-    right = float(0.0)
-    above = float(0.0)
-    below = float(0.0)
-    if flies or camera.model == STRUCTURED_LIGHT:
-        left = read(depth, env, v, u - 1, camera.far)
-        right = read(depth, env, v, u + 1, camera.far)
-        above = read(depth, env, v - 1, u, camera.far)
-        below = read(depth, env, v + 1, u, camera.far)
-
-    focal_length = camera.focal_length
-    if focal_length <= 0.0:
-        focal_length = k[0]
-    ratio = float(0.0)
-    lateral = p[LATERAL] / focal_length
-    if camera.model == STRUCTURED_LIGHT:
-        x = float(u) + 0.5 - k[2]
-        y = float(v) + 0.5 - k[3]
-        ratio = angle_ratio(z, slope(z, left, right), slope(z, above, below), x, y, k)
-        lateral = p[NOISE] * (0.8 + 0.035 * ratio) / focal_length
-
-    if lateral * wp.max(k[0], k[1]) > SMALLEST_SHIFT:
-        across = u + int(wp.rint(lateral * k[0] * normal(wp.randu(state))))
-        down = v + int(wp.rint(lateral * k[1] * normal(wp.randu(state))))
-        across = wp.clamp(across, 0, depth.shape[2] - 1)
-        down = wp.clamp(down, 0, depth.shape[1] - 1)
-        z = read(depth, env, down, across, camera.far)
-        if z <= 0.0:
-            return 0.0
-
-    if flies:
-        other = farther(z, left, z)
-        other = farther(z, right, other)
-        other = farther(z, above, other)
-        other = farther(z, below, other)
-        if wp.abs(other - z) > camera.edge_threshold:
-            z += wp.randf(state) * (other - z)
-
+def draw_errors(key: int, pixel: int, p: Parameters, camera: Camera) -> Errors:
+    """Draw the numbers of a pixel of a camera, before anything is known of what it sees."""
+    state = wp.rand_init(key, camera.first_pixel + pixel)
+    errors = Errors()
+    if p[FLYING_PIXELS] > 0.0:
+        errors.flies = wp.randf(state) < p[FLYING_PIXELS]
+        errors.share = wp.randf(state)
+    if p[DROPOUT] > 0.0:
+        errors.is_dropped = wp.randf(state) < p[DROPOUT]
+    if camera.model == STRUCTURED_LIGHT or p[LATERAL] > 0.0:
+        errors.across = normal(wp.randu(state))
+        errors.down = normal(wp.randu(state))
     if camera.model != NO_NOISE:
-        z = axial_noise(z, p[NOISE] * normal(wp.randu(state)), ratio, focal_length, p, camera)
-    if camera.quantization > 0.0:
-        z = camera.quantization * wp.rint(z / camera.quantization)
+        errors.axial = normal(wp.randu(state))
+    return errors
 
-    if not (z > 0.0 and z >= p[MIN_RANGE] and z <= p[MAX_RANGE] and z < wp.INF):
-        return 0.0
-    if p[DROPOUT] > 0.0:  # noqa: SIM102
-        if wp.randf(state) < p[DROPOUT]:
+
+@wp.func
+def looks_at(v: int, u: int, ratio: float, k: wp.vec4f, p: Parameters, camera: Camera, errors: Errors) -> wp.vec2i:
+    """Return row and column of the pixel that a pixel reads in its place; ``ratio`` is that of :func:`angle_ratio`."""
+    lateral = p[LATERAL]
+    if camera.model == STRUCTURED_LIGHT:
+        lateral = p[NOISE] * (0.8 + 0.035 * ratio)
+    lateral = lateral / focal_length_of(camera, k)
+    row = v + int(wp.rint(lateral * k[1] * errors.down))
+    column = u + int(wp.rint(lateral * k[0] * errors.across))
+    return wp.vec2i(wp.clamp(row, 0, camera.height - 1), wp.clamp(column, 0, camera.width - 1))
+
+
+def make_corrupt_pixel(read: Any) -> wp.Function:
+    """Return a function that turns the true depth of a pixel into what a real camera reads, 0 for a miss.
+
+    It takes the angle ``theta`` between the optical axis and the surface's normal [rad], and ``k`` as (fx, fy, cx, cy).
+    ``read(source, env, row, column, camera)`` tells the depth of another pixel [m], 0 for a miss.
+    """
+
+    @wp.func
+    def corrupt_pixel(
+        source: Any,
+        env: int,
+        v: int,
+        u: int,
+        z: float,
+        theta: float,
+        k: wp.vec4f,
+        p: Parameters,
+        camera: Camera,
+        errors: Errors,
+    ) -> wp.float32:
+        if errors.is_dropped or theta > p[MAX_INCIDENCE]:
             return 0.0
-    return z
+        ratio = angle_ratio(theta)
+        other = float(z)
+        if errors.flies:
+            other = farther(z, read(source, env, v, u - 1, camera), other)
+            other = farther(z, read(source, env, v, u + 1, camera), other)
+            other = farther(z, read(source, env, v - 1, u, camera), other)
+            other = farther(z, read(source, env, v + 1, u, camera), other)
+
+        looked = looks_at(v, u, ratio, k, p, camera, errors)
+        if looked[0] != v or looked[1] != u:
+            z = read(source, env, looked[0], looked[1], camera)
+            if z <= 0.0:
+                return 0.0
+
+        if wp.abs(other - z) > camera.edge_threshold and errors.flies:
+            z += errors.share * (other - z)
+        if camera.model != NO_NOISE:
+            z = axial_noise(z, p[NOISE] * errors.axial, ratio, k, p, camera)
+        if camera.quantization > 0.0:
+            z = camera.quantization * wp.rint(z / camera.quantization)
+        if z > 0.0 and z >= p[MIN_RANGE] and z <= p[MAX_RANGE] and z < wp.INF:
+            return z
+        return 0.0
+
+    return corrupt_pixel
+
+
+corrupt_pixel = make_corrupt_pixel(read)
 
 
 # Four blocks of 256 threads a multiprocessor: with the registers that the compiler would take, only three would fit. A
@@ -231,9 +288,13 @@ def corrupt_depth(
     while v < depth.shape[1]:
         u = lower_bits(thread, warp_bits())
         while u < depth.shape[2]:
-            z = read(depth, env, v, u, camera.far)
+            z = read(depth, env, v, u, camera)
             if z > 0.0:
-                z = corrupt_pixel(depth, env, v, u, z, k, p, camera, key)
+                theta = float(0.0)
+                if camera.model == STRUCTURED_LIGHT or p[MAX_INCIDENCE] < wp.HALF_PI:
+                    theta = incidence_in_image(depth, env, v, u, z, k, camera)
+                errors = draw_errors(key, v * camera.width + u, p, camera)
+                z = corrupt_pixel(depth, env, v, u, z, theta, k, p, camera, errors)
             corrupted[env, v, u] = z
             u += 1 << warp_bits()
         v += 1 << env_bits

@@ -64,28 +64,15 @@ NEWTON, RTX = (
 )
 
 
-@pytest.mark.parametrize(
-    ("changes", "setting"),
-    [
-        ({"sampler": "fps"}, "points.sampler=fps"),
-        ({"features": ("camera", "rgb")}, "points.features=rgb"),
-        ({"realism": stereo()}, "points.realism"),
-    ],
-)
-def test_what_rays_cannot_do_is_done_by_images_or_refused(changes: dict, setting: str) -> None:
-    assert not PointCloudCfg(**changes).casts_rays([NEWTON], "cpu")
-    with pytest.raises(ConfigError, match=setting):
-        PointCloudCfg(source="rays", **changes).casts_rays([NEWTON], "cpu")
-
-
-def test_rays_need_newtons_renderer_and_are_the_choice_of_a_cpu() -> None:
-    assert PointCloudCfg().casts_rays([NEWTON, NEWTON], "cpu")
-    assert not PointCloudCfg(source="image").casts_rays([NEWTON], "cpu")
-    assert not PointCloudCfg().casts_rays([NEWTON], "cuda:0")
-    assert PointCloudCfg(source="rays").casts_rays([NEWTON], "cuda:0")
-    assert not PointCloudCfg().casts_rays([NEWTON, RTX], "cpu")
+def test_rays_are_the_choice_where_they_can_be() -> None:
+    assert PointCloudCfg(sampler="fps", realism=stereo()).casts_rays([NEWTON, NEWTON])
+    assert not PointCloudCfg(source="image").casts_rays([NEWTON])
+    assert not PointCloudCfg().casts_rays([NEWTON, RTX])
+    assert not PointCloudCfg(features=("rgb",)).casts_rays([NEWTON])
     with pytest.raises(ConfigError, match="isaac_rtx"):
-        PointCloudCfg(source="rays").casts_rays([RTX], "cpu")
+        PointCloudCfg(source="rays").casts_rays([RTX])
+    with pytest.raises(ConfigError, match="rgb"):
+        PointCloudCfg(source="rays", features=("rgb",)).casts_rays([NEWTON])
 
 
 def test_an_unknown_camera_is_refused_with_those_that_there_are() -> None:

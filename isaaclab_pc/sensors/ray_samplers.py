@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The samplers on points that rays have hit: which K of several times as many a cloud keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import warp as wp
+
+from isaaclab_pc.sensors.cloud_checks import Sampler
+from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
+from isaaclab_pc.sensors.kernels.warp_base_kernels import lanes_on
+from isaaclab_pc.sensors.kernels.warp_farthest_kernels import pick_farthest_of_given
+from isaaclab_pc.tensors.keyed_random import keyed_uniform
+from isaaclab_pc.tensors.warp_stream import current_stream
+
+CANDIDATES = 4
+"""Points that are cast for each one that a sampler other than ``random`` keeps."""
+
+_STREAM = 3
+
+
+class RaySampler:
+    """Choose K of up to M points of each environment as a sampler of :class:`DepthToCloud` would of all valid pixels.
+
+    The candidates are a random part of the valid pixels: up to M of them the choice is that sampler's own.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        num_points: int,
+        image_sizes: Sequence[tuple[int, int]],
+        crop_lower: Sequence[float],
+        voxel_size: float,
+        device: torch.device,
+    ) -> None:
+        """Take the settings of :class:`DepthToCloud`."""
+        self.sampler = sampler
+        self._num_points = num_points
+        self._crop_lower = torch.tensor(crop_lower, device=device)
+        self._voxel_size = voxel_size
+        self._ranks = torch.arange(num_points, device=device)
+        # Along the curve that keeps neighbours together.
+        order = torch.from_numpy(pixel_order(image_sizes) if sampler == "grid" else np.zeros(0, np.int32)).to(device)
+        self._place_on_curve = torch.argsort(order)
+
+    def __call__(self, cloud: Cloud, keys: torch.Tensor) -> Cloud:
+        """Choose of candidates in random order and in the crop's frame; ``keys`` (N,) key the draws."""
+        choose = {"grid": self._one_of_each_part, "voxel": self._one_of_each_voxel, "fps": self._farthest}[self.sampler]
+        count = cloud.count.clamp(max=self._num_points)
+        # Where there are too few, they are repeated.
+        all_of_them = self._ranks % count.clamp(min=1)[:, None]
+        index = torch.where((cloud.count > self._num_points)[:, None], choose(cloud, keys), all_of_them)
+
+        def chosen(values: torch.Tensor | None) -> torch.Tensor | None:
+            if values is None:
+                return None
+            wide = index.view(*index.shape, *[1] * (values.dim() - 2)).expand(-1, -1, *values.shape[2:])
+            return values.gather(1, wide)
+
+        points, pixels = chosen(cloud.points), chosen(cloud.pixels)
+        assert points is not None
+        assert pixels is not None
+        return Cloud(points, count, pixels, chosen(cloud.labels), chosen(cloud.normals))
+
+    def _one_of_each_part(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
+        curve = self._place_on_curve[cloud.pixels.long()].masked_fill(~cloud.mask, len(self._place_on_curve))
+        count = cloud.count.long()[:, None]
+        bounds = [(self._ranks + more) * count // self._num_points for more in (0, 1)]
+        unit = keyed_uniform(0, keys, torch.zeros_like(keys), _STREAM, self._num_points)
+        rank = bounds[0] + (unit * (bounds[1] - bounds[0])).long()
+        return torch.argsort(curve, dim=1).gather(1, rank.clamp(max=curve.shape[1] - 1))
+
+    def _one_of_each_voxel(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
+        cell = ((cloud.points - self._crop_lower) / self._voxel_size).long()
+        # No crop has more voxels along an axis.
+        voxel = ((cell[..., 0] << 20 | cell[..., 1]) << 20 | cell[..., 2]).masked_fill(~cloud.mask, -1)
+        voxel, order = torch.sort(voxel, dim=1, stable=True)
+        is_first = torch.ones_like(cloud.mask)
+        is_first[:, 1:] = voxel[:, 1:] != voxel[:, :-1]
+        is_first &= voxel >= 0
+        first = torch.zeros_like(is_first).scatter_(1, order, is_first)
+        # The first of each voxel, then the other ones, then what is no point.
+        rank = torch.where(first, 0, torch.where(cloud.mask, 1, 2))
+        return torch.argsort(rank, dim=1, stable=True)[:, : self._num_points]
+
+    def _farthest(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
+        # The candidates are in random order, so the first is a random one.
+        picks = torch.zeros(len(keys), self._num_points, dtype=torch.int32, device=keys.device)
+        lanes, _ = lanes_on(str(keys.device))
+        wp.launch(
+            pick_farthest_of_given,
+            dim=len(keys) * lanes,
+            inputs=[
+                wp.from_torch(cloud.points, dtype=wp.vec3f),
+                wp.from_torch(cloud.count),
+                wp.from_torch(torch.empty(cloud.pixels.shape, device=keys.device)),
+                wp.from_torch(picks),
+            ],
+            device=str(keys.device),
+            stream=current_stream(keys.device),
+            block_dim=lanes,
+        )
+        return picks.long()
