@@ -2,9 +2,10 @@
 """Clouds by rays against clouds of rendered images, in the scenes of the tasks.
 
 Run ``python benchmarks/bench_rays.py --tasks lift push --num_envs 64 --threads 1 --out FILE``. One process for each row
-builds the task's scene once, with the task's cameras and the same ones at ``--size``, each with rays and with images,
-plays 25 steps of the expert, and lets the four ways take turns. A cloud's time holds the camera's pose, the update of
-the shapes' tree, rendering or rays, and sampling.
+builds the task's scene once, with the task's cameras and the same ones as a thumbnail, plays 25 steps of the expert,
+and lets the ways take turns: both with images and with rays, and the task's cameras with the errors of
+``structured_light`` by rays. A cloud's time holds the camera's pose, the update of the shapes' tree, rendering or rays,
+and sampling.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 TASKS = ("reach", "push", "lift", "stack", "peg_insert", "open_drawer", "turn_valve")
-WAYS = ("thumbnail_image", "thumbnail_rays", "large_image", "large_rays")
+WAYS = ("thumbnail_image", "thumbnail_rays", "large_image", "large_rays", "large_errors")
+THUMBNAIL = (64, 48, 128)
+"""Columns, rows and points of the cameras that the tasks had before rays were cast."""
 STEPS = 25
 
 
@@ -40,7 +43,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     task = resolve_task(args.tasks[0])
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = args.num_envs, "cpu", 0
-    add_sensors(cfg.scene, args.size, args.points)
+    add_sensors(cfg.scene, args.points)
     apply_physics(cfg, PhysicsSettings(backend=args.physics))
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make(task, cfg=cfg).unwrapped
@@ -68,25 +71,29 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def add_sensors(scene: Any, size: tuple[int, int], num_points: int) -> None:
-    """Add each camera of the cloud at ``size``, (W, H), once more, and the clouds of all ways; changes the config."""
+def add_sensors(scene: Any, num_points: int) -> None:
+    """Add each camera of the cloud once more for each way, and the clouds of all ways; changes the config."""
     from isaaclab.utils import replace
 
+    from isaaclab_pc.sensors import structured_light
+
     points = scene.points
-    for suffix in ("image", "rays"):
-        cloud = replace(points, source=suffix)
-        for kind in ("thumbnail", "large"):
-            names = [f"{kind}_{suffix}_{name}" for name in points.cameras]
-            for name, own in zip(names, points.cameras, strict=True):
-                camera = getattr(scene, own)
-                width, height = size if kind == "large" else (camera.width, camera.height)
-                data_types = ["depth", "semantic_segmentation"] if suffix == "image" else []
-                path = f"{camera.prim_path}_{kind}_{suffix}"
-                changed = replace(camera, prim_path=path, width=width, height=height, data_types=data_types)
-                setattr(scene, name, changed)
-            count = num_points if kind == "large" else points.num_points
-            path = f"{points.prim_path}_{kind}_{suffix}"
-            setattr(scene, f"{kind}_{suffix}", replace(cloud, prim_path=path, cameras=names, num_points=count))
+    for way in WAYS:
+        is_image = way.endswith("image")
+        names = [f"{way}_{name}" for name in points.cameras]
+        count = num_points
+        for name, own in zip(names, points.cameras, strict=True):
+            camera = getattr(scene, own)
+            width, height = camera.width, camera.height
+            if way.startswith("thumbnail"):
+                width, height, count = THUMBNAIL
+            data_types = ["depth", "semantic_segmentation"] if is_image else []
+            path = f"{camera.prim_path}_{way}"
+            setattr(scene, name, replace(camera, prim_path=path, width=width, height=height, data_types=data_types))
+        cloud = replace(points, cameras=names, num_points=count, source="image" if is_image else "rays")
+        if way.endswith("errors"):
+            cloud.realism = structured_light()
+        setattr(scene, way, replace(cloud, prim_path=f"{points.prim_path}_{way}"))
 
 
 def read_again(sensor: Any) -> float:
@@ -110,18 +117,19 @@ def sensor_bytes(sensor: Any) -> int:
 
 def table(rows: list[dict[str, Any]], args: argparse.Namespace) -> str:
     """Return the rows in Markdown."""
-    size = f"{args.size[0]} x {args.size[1]}"
+    small = f"{THUMBNAIL[0]} x {THUMBNAIL[1]}"
     lines = [
-        f"| task | physics | envs | threads | its image [ms] | its rays [ms] | {size} image [ms] | {size} rays, "
-        f"K = {args.points} [ms] | of its image | image / rays | rays [KiB an env] | image [KiB an env] | points |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        f"| task | physics | envs | threads | {small} image, K = {THUMBNAIL[2]} [ms] | its rays [ms] | own image [ms] "
+        f"| own rays, K = {args.points} [ms] | of the thumbnail | image / rays | rays with errors [ms] "
+        "| rays [KiB an env] | image [KiB an env] | points |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
-        own, own_rays, large, rays = (row[f"{way}_ms"] for way in WAYS)
+        small_image, small_rays, image, rays, errors = (row[f"{way}_ms"] for way in WAYS)
         lines.append(
-            f"| {row['task']} | {row['physics']} | {row['num_envs']} | {row['threads']} | {own:.1f} | {own_rays:.1f} "
-            f"| {large:.0f} | {rays:.1f} | {rays / own:.2f} | {large / rays:.0f} "
-            f"| {row['large_rays_bytes'] / 1024:.1f} | {row['large_image_bytes'] / 1024:.0f} "
+            f"| {row['task']} | {row['physics']} | {row['num_envs']} | {row['threads']} | {small_image:.1f} "
+            f"| {small_rays:.1f} | {image:.0f} | {rays:.1f} | {rays / small_image:.2f} | {image / rays:.0f} "
+            f"| {errors:.0f} | {row['large_rays_bytes'] / 1024:.1f} | {row['large_image_bytes'] / 1024:.0f} "
             f"| {row['large_rays_points']:.0f} |"
         )
     return "\n".join(lines)
@@ -134,7 +142,6 @@ def main() -> None:
     parser.add_argument("--num_envs", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--physics", default="ovphysx", choices=("ovphysx", "newton_mjwarp"))
-    parser.add_argument("--size", type=int, nargs=2, default=(640, 480), metavar=("W", "H"))
     parser.add_argument("--points", type=int, default=512)
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--out", type=Path, help="file to append the table to")
@@ -147,7 +154,7 @@ def main() -> None:
     rows = []
     for task in args.tasks:
         own = ["--row", "--tasks", task, "--num_envs", args.num_envs, "--threads", args.threads]
-        own += ["--physics", args.physics, "--size", *args.size, "--points", args.points, "--turns", args.turns]
+        own += ["--physics", args.physics, "--points", args.points, "--turns", args.turns]
         done = subprocess.run([sys.executable, __file__, *map(str, own)], capture_output=True, text=True)
         found = [line for line in done.stdout.splitlines() if line.startswith("ROW ")]
         if not found:

@@ -131,7 +131,7 @@ def rate(args: argparse.Namespace) -> dict[str, Any]:
     known = [share for share in busy if share is not None]
     return {
         "obs": args.obs,
-        "rays": args.rays,
+        "image": args.image,
         "physics": args.physics,
         "num_envs": args.num_envs,
         "env_steps_per_s": args.num_envs * args.steps / seconds,
@@ -235,10 +235,10 @@ def environment(args: argparse.Namespace) -> Iterator[Any]:
     cfg.sim.device = args.device
     cfg.obs = args.obs
     cfg.seed = 0
-    if args.rays is not None:
+    if args.image is not None:
         camera, points = cfg.scene.camera, cfg.scene.points
-        points.source = "rays"
-        camera.width, camera.height, points.num_points = args.rays
+        points.source = "image"
+        camera.width, camera.height, points.num_points = args.image
     apply_physics(cfg, PhysicsSettings(backend=args.physics))
     with launch_simulation(cfg, {"device": args.device, "headless": True}):
         env: Any = gym.make(task, cfg=cfg).unwrapped
@@ -297,9 +297,7 @@ def main() -> None:
     parser.add_argument("--task", default="lift")
     parser.add_argument("--obs", default="points")
     parser.add_argument("--physics", default="auto", help="auto, ovphysx or newton_mjwarp")
-    parser.add_argument(
-        "--rays", type=int, nargs=3, metavar=("W", "H", "K"), help="K points of a W x H camera, by rays"
-    )
+    parser.add_argument("--image", type=int, nargs=3, metavar=("W", "H", "K"), help="K points of rendered W x H images")
     parser.add_argument("--agent", choices=("ppo", "distill"), default="ppo", help="whose encoder")
     parser.add_argument("--num_envs", type=int, help="environments (4096), or clouds (a minibatch of the agent)")
     parser.add_argument("--steps", type=int, default=100, help="steps or calls that are counted")

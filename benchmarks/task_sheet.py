@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every task in one picture: the scene while the expert acts, the depth image, and the policy's cloud.
+"""Every task in one picture: the scene while the expert acts, the depth image, the policy's cloud, and a thumbnail's.
 
 Run ``python benchmarks/task_sheet.py --out docs/images/tasks.png``. It also prints how many distinct points each cloud
 has at that moment.
@@ -17,6 +17,7 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from isaaclab.app import launch_simulation
+from isaaclab.utils import replace
 from isaaclab_tasks.utils import load_cfg_from_registry
 from matplotlib.ticker import MultipleLocator
 from PIL import Image
@@ -34,6 +35,10 @@ WIDTH = 576
 HEIGHT = 336
 FOV_DEG = 52.0
 SEED = 3
+THUMBNAIL = (64, 48, 128)
+"""Columns, rows and points of a cloud that is rendered cheaply, with a narrower field of view."""
+THUMBNAIL_APERTURE = 2.0 * float(np.tan(np.radians(45.0) / 2.0))
+"""Of its camera, in focal lengths."""
 FAR = 1.8
 """Depth from which everything has one colour, so that the scale is left for the table and what is on it [m]."""
 
@@ -71,10 +76,13 @@ class Shot:
     """Image of the scene, (H, W, 3), uint8."""
 
     depth: torch.Tensor
-    """Depth image of the task's own camera [m], (H', W'); 0 where nothing is."""
+    """Image of the task's camera [m], (H', W'); 0 where nothing is."""
 
     points: torch.Tensor
     """The policy's cloud in the environment frame [m], (K, 3), with repetitions where it has fewer points."""
+
+    thumbnail: torch.Tensor
+    """The cloud of a thumbnail, (K', 3)."""
 
     tool: torch.Tensor
     """Tool centre in the environment frame [m], (3,)."""
@@ -92,6 +100,7 @@ def capture(task_id: str, view: View) -> Shot:
     cfg.scene.points.frame = "env"
     cfg.scene.points.dtype = "float32"
 
+    add_sensors(cfg.scene)
     add_picture_camera(cfg, PictureView(eye=view.eye, target=view.target, width=WIDTH, height=HEIGHT, fov_deg=FOV_DEG))
     apply_physics(cfg, PhysicsSettings())
 
@@ -103,8 +112,9 @@ def capture(task_id: str, view: View) -> Shot:
             points = env.step(policy())[0]["points"]
         shot = Shot(
             scene=torch.as_tensor(read_pictures(env)[0]).clone(),
-            depth=env.camera.data.output["depth"].torch[0, ..., 0].clone(),
-            points=points[0],
+            depth=env.scene["sheet_camera"].data.output["depth"].torch[0, ..., 0].clone(),
+            points=points[0, :, :3],
+            thumbnail=env.scene["thumbnail"].data.points.torch[0, :, :3].clone(),
             tool=env.tool_pos[0].clone(),
             goal=env._goal()[0].clone() if env._task_proprioception().shape[1] > 0 else None,
         )
@@ -112,11 +122,33 @@ def capture(task_id: str, view: View) -> Shot:
     return shot
 
 
+def add_sensors(scene: Any) -> None:
+    """Add the camera whose image is shown, and a thumbnail's cloud; changes the config."""
+    path = "{ENV_REGEX_NS}/SheetCamera"
+    scene.sheet_camera = replace(scene.camera, prim_path=path, data_types=["depth"])
+    width, height, num_points = THUMBNAIL
+    names = [f"thumbnail_{name}" for name in scene.points.cameras]
+    for name, own in zip(names, scene.points.cameras, strict=True):
+        camera = getattr(scene, own)
+        spawn = replace(camera.spawn, horizontal_aperture=camera.spawn.focal_length * THUMBNAIL_APERTURE)
+        path = f"{camera.prim_path}Thumbnail"
+        small = replace(camera, prim_path=path, width=width, height=height, spawn=spawn, data_types=[])
+        setattr(scene, name, small)
+    scene.thumbnail = replace(
+        scene.points,
+        cameras=names,
+        num_points=num_points,
+        source="rays",
+        features=(),
+        prim_path="{ENV_REGEX_NS}/Thumbnail",
+    )
+
+
 def draw(rows: dict[str, Shot], path: Path) -> None:
-    """Write the sheet: a row for each task, with the scene, the depth image and the cloud."""
-    figure = plt.figure(figsize=(16, 3.6 * len(rows) + 0.4))
+    """Write the sheet: a row for each task, with the scene, the depth image and both clouds."""
+    figure = plt.figure(figsize=(21, 3.6 * len(rows) + 0.4))
     margins = {"left": 0.005, "right": 0.98, "bottom": 0.035, "top": 0.985}
-    grid = figure.add_gridspec(len(rows), 3, width_ratios=(5.4, 5.0, 5.0), wspace=0.03, hspace=0.16, **margins)
+    grid = figure.add_gridspec(len(rows), 4, width_ratios=(5.4, 5.0, 5.0, 5.0), wspace=0.03, hspace=0.16, **margins)
     for index, (task, shot) in enumerate(rows.items()):
         scene = figure.add_subplot(grid[index, 0])
         scene.imshow(shot.scene)
@@ -130,7 +162,9 @@ def draw(rows: dict[str, Shot], path: Path) -> None:
             axes.set(xticks=[], yticks=[])
 
         cloud: Any = figure.add_subplot(grid[index, 2], projection="3d")
-        draw_cloud(cloud, shot, VIEWS[task])
+        draw_cloud(cloud, shot, shot.points, "policy's cloud", VIEWS[task])
+        small: Any = figure.add_subplot(grid[index, 3], projection="3d")
+        draw_cloud(small, shot, shot.thumbnail, f"of {THUMBNAIL[0]} x {THUMBNAIL[1]} px", VIEWS[task])
         scene.set_anchor("W")
     # The last task has a goal that is given as numbers, and so both entries.
     figure.legend(*cloud.get_legend_handles_labels(), loc="lower right", ncols=2, fontsize=14, frameon=False)
@@ -142,9 +176,9 @@ def draw(rows: dict[str, Shot], path: Path) -> None:
     picture.quantize(method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def draw_cloud(axes: Any, shot: Shot, view: View) -> None:
+def draw_cloud(axes: Any, shot: Shot, points: torch.Tensor, name: str, view: View) -> None:
     """Draw a cloud as seen from where the image of the scene was taken, with what the policy is told beside it."""
-    distinct = shot.points.unique(dim=0)
+    distinct = points.unique(dim=0)
     axes.computed_zorder = False
     axes.scatter(*distinct.T, c=distinct[:, 2], s=20 if len(distinct) < 150 else 9, cmap="viridis", depthshade=False)
     axes.scatter(*shot.tool, marker="+", color="black", s=120, label="tool centre", zorder=3)
@@ -152,7 +186,7 @@ def draw_cloud(axes: Any, shot: Shot, view: View) -> None:
     if shot.goal is not None:
         axes.scatter(*shot.goal, marker="x", color="red", s=80, label="goal, given as numbers", zorder=3)
         shown = torch.cat([shown, shot.goal[None]])
-    axes.set_title(f"cloud: {len(distinct)} of {len(shot.points)} points distinct [m]", fontsize=14)
+    axes.set_title(f"{name}: {len(distinct)} of {len(points)} points distinct [m]", fontsize=14)
 
     lower = shown.amin(dim=0)
     upper = shown.amax(dim=0)
@@ -177,7 +211,8 @@ def main() -> None:
     ids = our_tasks()
     rows = {task: capture(ids[task], view) for task, view in VIEWS.items()}
     for task, shot in rows.items():
-        print(f"{task}: {len(shot.points.unique(dim=0))} distinct points of {len(shot.points)}")
+        for name, points in (("cloud", shot.points), ("thumbnail", shot.thumbnail)):
+            print(f"{task}, {name}: {len(points.unique(dim=0))} distinct points of {len(points)}")
     draw(rows, args.out)
 
 

@@ -46,6 +46,8 @@ def depth_camera_cfg(
 ) -> CameraCfg:
     """Return a depth camera, one per environment, of planar depth [m] and semantic ids, by Newton's Warp renderer.
 
+    Size and field of view are those of a RealSense D435 at 640 x 480 pixels.
+
     Args:
         eye: Camera position [m], in the frame of the environment, or of the body that it is fixed to.
         target: Point the optical axis passes through, in the same frame [m].
@@ -207,6 +209,10 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     drawn: bool = False
     """Whether a viewer draws the bodies and the cameras' images, which takes memory where nothing else needs them."""
 
+    depth_size: tuple[int, int] = (60, 80)
+    """Rows and columns of the image of ``obs=depth``, which has the camera's field of view: unlike a cloud, it costs as
+    many rays as it has pixels."""
+
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
@@ -216,6 +222,8 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"env.{name}={value} is unknown: {closest(str(value), choices)}")
+        if len(self.depth_size) != 2 or min(self.depth_size) < 1:
+            raise ConfigError(f"env.depth_size={list(self.depth_size)}: expected rows and columns, each at least 1.")
         if self.history_length < 1:
             raise ConfigError(f"env.history_length={self.history_length} must be at least 1, the present frame alone.")
         if self.history_length > 1 and self.obs == "state":
@@ -266,6 +274,7 @@ def remove_unused_sensors(cfg: PointCloudEnvCfg) -> None:
 
     if cfg.scene.camera is not None:
         cfg.scene.camera.data_types = ["depth"]
+    fit_depth_camera(cfg)
 
     points = cfg.scene.points
     if points is not None:
@@ -274,6 +283,12 @@ def remove_unused_sensors(cfg: PointCloudEnvCfg) -> None:
         points.source = "rays" if cfg.unrendered() else "image"
         for name in points.cameras:
             getattr(cfg.scene, name).data_types = list(points.data_types())
+
+
+def fit_depth_camera(cfg: PointCloudEnvCfg) -> None:
+    """Give the camera of ``obs=depth`` the image's size; changes the config."""
+    if cfg.obs == "depth" and cfg.scene.camera is not None:
+        cfg.scene.camera.height, cfg.scene.camera.width = cfg.depth_size
 
 
 def extend_ground(cfg: PointCloudEnvCfg) -> None:

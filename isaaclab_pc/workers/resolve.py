@@ -305,12 +305,13 @@ def _apply_guard(guard: GuardCfg, settings: GuardSettings) -> None:
 
 def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     """Write the settings of this package's tasks into the env config."""
-    from isaaclab_pc.envs.point_cloud_env_cfg import check_points
+    from isaaclab_pc.envs.point_cloud_env_cfg import check_points, fit_depth_camera
 
     env_cfg.obs = settings.obs
     if settings.reward is not None:
         env_cfg.reward = settings.reward
     env_cfg.check()
+    fit_depth_camera(env_cfg)
     if settings.obs == "depth" and settings.points.realism not in (None, "none"):
         raise ConfigError(
             f"points.realism={settings.points.realism} with obs=depth: only clouds are given a camera's errors. Use "

@@ -15,7 +15,7 @@ class OpenDrawerSceneCfg(PointCloudSceneCfg):
     """The shared scene and a cabinet on the table; the camera stands beside the robot and sees the drawer's front."""
 
     cabinet: ArticulationCfg = cabinet_cfg()
-    camera: CameraCfg | None = depth_camera_cfg((0.05, 0.5, 0.5), (0.52, 0.0, 0.15), width=64, height=48, fov_deg=45.0)
+    camera: CameraCfg | None = depth_camera_cfg((0.03, 0.53, 0.52), (0.52, 0.0, 0.15))
     points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 

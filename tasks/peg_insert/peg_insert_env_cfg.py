@@ -42,15 +42,10 @@ class PegInsertSceneCfg(PointCloudSceneCfg):
     robot: ArticulationCfg = _robot_with_firm_grip()
     peg: RigidObjectCfg = peg_cfg(_VARIANTS)
     box: RigidObjectCfg = box_with_hole_cfg(_VARIANTS)
-    camera: CameraCfg | None = depth_camera_cfg(
-        (1.15, -0.6, 0.55), (0.5, 0.05, 0.08), width=64, height=48, fov_deg=45.0
-    )
+    camera: CameraCfg | None = depth_camera_cfg((1.15, -0.6, 0.55), (0.5, 0.05, 0.08))
     wrist_camera: CameraCfg | None = depth_camera_cfg(
         (0.06, 0.07, 0.02),
         (0.2, 0.0, 0.105),
-        width=64,
-        height=48,
-        fov_deg=45.0,
         prim_path=f"{{ENV_REGEX_NS}}/Robot/{FRANKA_PANDA_PRIMITIVE_CFG.hand}/WristCamera",
         up=(0.0, 0.0, -1.0),
     )

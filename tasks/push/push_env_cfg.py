@@ -22,7 +22,7 @@ class PushSceneCfg(PointCloudSceneCfg):
     cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.45, 0.0, CUBE_EDGE / 2))
     region: RigidObjectCfg = region_cfg(radius=REGION_RADIUS, pos=(0.65, 0.0, 0.0))
     # A cube of 4 cm is about a dozen pixels.
-    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=64, height=48, fov_deg=45.0)
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2))
 
 
 @configclass

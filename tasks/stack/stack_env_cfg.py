@@ -29,7 +29,7 @@ class StackSceneCfg(PointCloudSceneCfg):
         color=(0.10, 0.60, 0.20),
     )
     # A cube of 4 cm is about a dozen pixels.
-    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=64, height=48, fov_deg=45.0)
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2))
 
 
 @configclass

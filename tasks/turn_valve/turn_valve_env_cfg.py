@@ -17,7 +17,7 @@ class TurnValveSceneCfg(PointCloudSceneCfg):
     """The shared scene and a valve on the table; the camera is low enough to look below the hand."""
 
     valve: ArticulationCfg = valve_cfg()
-    camera: CameraCfg | None = depth_camera_cfg((1.1, 0.35, 0.45), (0.51, 0.0, 0.1), width=64, height=48, fov_deg=40.0)
+    camera: CameraCfg | None = depth_camera_cfg((1.13, 0.37, 0.47), (0.51, 0.0, 0.1))
     points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 

@@ -25,6 +25,7 @@ def test_rays_give_the_points_of_images() -> None:
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = NUM_ENVS, "cuda:0", 0
     apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp"))
+    cfg.scene.camera.width, cfg.scene.camera.height = 64, 48
     everything = replace(cfg.scene.points, num_points=1500, dtype="float32")
     cfg.scene.points = replace(everything, source="image")
     cfg.scene.rays = replace(everything, source="rays", prim_path="{ENV_REGEX_NS}/Rays")

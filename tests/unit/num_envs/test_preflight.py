@@ -24,6 +24,7 @@ from isaaclab_physx.sim.schemas import PhysxConvexHullCfg, PhysxSDFMeshCfg
 from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.envs.point_cloud_env_cfg import fit_depth_camera
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.num_envs import preflight
@@ -48,7 +49,10 @@ def reach_cfg(num_envs: int = 64, device: str = "cpu", renderer: Any = None, phy
     cfg.sim.device = device
     cfg.scene.num_envs = num_envs
     apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp"))
-    cfg.scene.camera.renderer_cfg = renderer or cfg.scene.camera.renderer_cfg
+    fit_depth_camera(cfg)
+    if renderer is not None:
+        cfg.scene.camera.renderer_cfg = renderer
+        cfg.scene.camera.width, cfg.scene.camera.height = 48, 36
     cfg.sim.physics = physics or cfg.sim.physics
     return cfg
 
@@ -143,8 +147,8 @@ def test_images_must_fit_into_one_warp_array() -> None:
 @pytest.mark.parametrize(
     ("fields", "most"),
     [
-        # 100 kB of simulation and 8 bytes for each of 48 x 36 pixels: 113,824 bytes of 16 GiB.
-        ({"obs": "depth"}, (16 << 30) // 113_824),
+        # 100 kB of simulation and 8 bytes for each of 80 x 60 pixels: 138,400 bytes of 16 GiB.
+        ({"obs": "depth"}, (16 << 30) // 138_400),
         # A cloud by rays renders no image.
         ({}, (16 << 30) // 100_000),
         ({"obs": "state"}, (16 << 30) // 100_000),
@@ -300,7 +304,7 @@ def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, e
     config = compose(["device=cpu", "physics=newton_mjwarp", "obs=depth"])
     watch = ProbeWatch("cpu", tmp_path / "phase") if trial else None
     session = open_session(config, 2_000_000, "reach", tmp_path, watch)
-    with pytest.raises(error, match=r"env\.scene\.camera\.width=48"), session:
+    with pytest.raises(error, match=r"env\.scene\.camera\.width=80"), session:
         pytest.fail("a simulator was started")
     assert {path.name for path in tmp_path.iterdir()} == ({"phase"} if trial else set())
 
