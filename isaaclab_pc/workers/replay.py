@@ -113,7 +113,7 @@ def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: S
     )
 
 
-def replay_dump(job: ReplayJob) -> int:
+def replay_dump(job: ReplayJob, *_: object) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
     With the recorded physics every step begins in its recorded state, which finds a fault in the physics step in which
