@@ -29,7 +29,7 @@ LEADER_SEARCHES_SECONDS = 3600
 """Longest wait for the first node to begin [s]: it finds the number of environments before."""
 
 NODES_JOIN_SECONDS = 1500
-"""Longest wait of the first node for the others to begin [s]: less than ``health.STARTUP_SECONDS``, after which its
+"""Longest wait of the first node for the others to begin [s]: less than ``watch.STARTUP_SECONDS``, after which its
 supervisor would take it for hung."""
 
 LEADER_RESTARTS_SECONDS = 300
