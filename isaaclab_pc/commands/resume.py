@@ -146,7 +146,9 @@ def _check_same_run(
             f"{', '.join(sorted(MAY_HARDEN))} may be given."
         )
 
-    _check_control_rate(stored, command)
+    has_dt, has_decimation = (key in command.given for key in ("physics.dt", "physics.decimation"))
+    if has_dt != has_decimation and not (has_dt and stored.physics.decimation is None):
+        raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
     check_checkpoint(checkpoint, stored)
     completed = read_header(checkpoint)["iteration"]
     last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
@@ -158,10 +160,3 @@ def _check_same_run(
             f"{found}, which has all of its {completed} iterations in {checkpoint.name}: give a larger max_iterations "
             "to train on, or evaluate it with scripts/play.py."
         )
-
-
-def _check_control_rate(stored: RunSettings, command: Command) -> None:
-    dt = "physics.dt" in command.given
-    decimation = "physics.decimation" in command.given
-    if dt != decimation and not (dt and stored.physics.decimation is None):
-        raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
