@@ -83,7 +83,13 @@ def _find(asked: RunSettings) -> tuple[RunRecord, Path]:
 
 def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path, stored: RunSettings) -> int:
     """Go on from a checkpoint of a run; its folder is locked."""
-    settings = stored.with_values(_changes(asked, command))
+    given = asked.flat()
+    changes: dict[str, Any] = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
+    # Whoever watched the run before need not watch it now.
+    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
+    if changes.get("nodes") == 1:
+        changes |= {"node_rank": None, "rendezvous": None}
+    settings = stored.with_values(changes)
     if settings.nodes != asked.nodes:
         # Without nodes=, this machine did not ask which node it is.
         raise ConfigError(
@@ -105,17 +111,6 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     if code == ExitCode.REFUSED:
         _restore(record, before)
     return code
-
-
-def _changes(asked: RunSettings, command: Command) -> dict[str, Any]:
-    """Return the settings that differ from those of the run so far, by dotted name."""
-    given = asked.flat()
-    changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
-    # Whoever watched the run before need not watch it now.
-    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
-    if changes.get("nodes") == 1:
-        changes |= {"node_rank": None, "rendezvous": None}
-    return changes
 
 
 def _restore(record: RunRecord, before: RunData) -> None:
