@@ -83,8 +83,8 @@ def actor(resolved: Resolved, env: Any, checkpoint: Path | None, scratch: Path) 
         expert = env.unwrapped.expert()
         return lambda observations: expert()
 
-    runner = resolved.adapter.make(env, resolved.agent_cfg, scratch, resolved.device)
-    runner.load_policy(checkpoint, {"task": resolved.task})
+    runner = resolved.adapter.make(env, resolved.agent_cfg, scratch, resolved.settings.device)
+    runner.load_policy(checkpoint, {"task": resolved.settings.task})
     return runner.act
 
 

@@ -44,7 +44,7 @@ def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> flo
     with open_env(resolved) as env, torch.inference_mode():
         env.reset(seed=0)
         env_any: Any = env.unwrapped
-        actions = RandomActions(num_envs, env_any.single_action_space.shape[0], resolved.device, seed=0)
+        actions = RandomActions(num_envs, env_any.single_action_space.shape[0], resolved.settings.device, seed=0)
         for _ in range(WARMUP_STEPS):
             env.step(actions())
 

@@ -3,7 +3,6 @@
 
 import contextlib
 import itertools
-import os
 import re
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode, was_stopped
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.environment import environment_variables
 
 
 def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
@@ -85,12 +85,12 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
 def packed_overrides(command: Command) -> list[str]:
     """Render ``env.*`` and ``agent.*`` as two lists for Hydra, or as a sweep over all combinations of their values."""
     overrides = {"env_overrides": command.env, "agent_overrides": command.agent}
-    return [f"{name}={_pack(texts, command.multirun)}" for name, texts in overrides.items() if texts]
-
-
-def _pack(overrides: Sequence[str], multirun: bool) -> str:
-    values = [single_values(parse_override(text), multirun) for text in overrides]
-    return ",".join(f"[{','.join(map(quoted, chosen))}]" for chosen in itertools.product(*values))
+    packed = []
+    for name, texts in overrides.items():
+        values = [single_values(parse_override(text), command.multirun) for text in texts]
+        runs = (f"[{','.join(map(quoted, chosen))}]" for chosen in itertools.product(*values))
+        packed += [f"{name}={','.join(runs)}"] if texts else []
+    return packed
 
 
 def _hydra_settings(command: Command) -> list[str]:
@@ -115,15 +115,10 @@ def launcher_settings(command: Command) -> dict[str, Any]:
 def _hydra_sees(arguments: Sequence[str]) -> Iterator[None]:
     """Let Hydra's application, which reads the program's arguments, see others, and let it raise its errors."""
     before = sys.argv
-    full_error = os.environ.get("HYDRA_FULL_ERROR")
     sys.argv = [before[0], *arguments]
-    # Otherwise it prints a traceback and ends the program.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
-        yield
+        # Otherwise it prints a traceback and ends the program.
+        with environment_variables({"HYDRA_FULL_ERROR": "1"}):
+            yield
     finally:
         sys.argv = before
-        if full_error is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = full_error

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from isaaclab_pc.run.kernel_cache import UNFINISHED, copy_kernels, shared_kernel_cache
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.environment import environment_variables
 from isaaclab_pc.utils.packages import installed_versions
 
 
@@ -31,7 +32,6 @@ def local_kernel_cache() -> Iterator[None]:
         return
 
     shared = shared_kernel_cache()
-    given = os.environ.get("WARP_CACHE_PATH")
     disk = os.environ.get("SLURM_TMPDIR")
     with tempfile.TemporaryDirectory(
         prefix="isaaclab_pc-kernels-",
@@ -40,14 +40,10 @@ def local_kernel_cache() -> Iterator[None]:
     ) as folder:
         local = Path(folder)
         copy_kernels(shared / version, local / version)
-        os.environ["WARP_CACHE_PATH"] = folder
         try:
-            yield
+            with environment_variables({"WARP_CACHE_PATH": folder}):
+                yield
         finally:
-            if given is None:
-                del os.environ["WARP_CACHE_PATH"]
-            else:
-                os.environ["WARP_CACHE_PATH"] = given
             try:
                 _add_missing(local / version, shared / version)
             except OSError as error:

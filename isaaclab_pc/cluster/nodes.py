@@ -29,7 +29,7 @@ LEADER_SEARCHES_SECONDS = 3600
 """Longest wait for the first node to begin [s]: it finds the number of environments before."""
 
 NODES_JOIN_SECONDS = 1500
-"""Longest wait of the first node for the others to begin [s]: less than ``health.STARTUP_SECONDS``, after which its
+"""Longest wait of the first node for the others to begin [s]: less than ``watch.STARTUP_SECONDS``, after which its
 supervisor would take it for hung."""
 
 LEADER_RESTARTS_SECONDS = 300
@@ -120,19 +120,13 @@ def _first_host() -> str | None:
     return done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else None
 
 
-def run_follower_node(
-    settings: RunSettings,
-    place: Place,
-    command: Callable[[Path, int], list[str]],
-    clock: Callable[[], float] = time.monotonic,
-) -> int:
+def run_follower_node(settings: RunSettings, place: Place, command: Callable[[Path, int], list[str]]) -> int:
     """Run this node's ranks until the first node's run is over; where another rank died, wait for it to go on.
 
     Args:
         settings: The run's settings, as given to this node.
         place: This node, which does not lead.
         command: Gives the ranks' command line for their job's file and the longest wait for the first node [s].
-        clock: Tells the time [s].
 
     Returns:
         0 where the run came to its end; 128 + N where signal N stopped this node; 75 where the run was asked to stop
@@ -141,7 +135,7 @@ def run_follower_node(
     folder = make_folder(LOGS / "nodes", f"node{place.rank}")
     current().say(f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}")
 
-    limit = RestartLimit(clock)
+    limit = RestartLimit(time.monotonic)
     patience = LEADER_SEARCHES_SECONDS
     code_without_leader = ExitCode.FAILED
     with SignalFlag() as flag:
@@ -162,6 +156,6 @@ def run_follower_node(
                 show_log(folder / LOG_NAME, code)
                 return ExitCode.FAILED
             current().say(f"node {place.rank}: its ranks ended with exit code {code}; waiting for the first node")
-            flag.wait(_PAUSE_SECONDS, clock)
+            flag.wait(_PAUSE_SECONDS)
             patience = LEADER_RESTARTS_SECONDS
             code_without_leader = ExitCode.PREEMPTED if code == ExitCode.PREEMPTED else ExitCode.FAILED

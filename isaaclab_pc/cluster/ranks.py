@@ -5,8 +5,6 @@ torch elastic, the core of torchrun, starts them, tells each its rank, and ends 
 adds signals that let a run write its checkpoint, and the exit code of the process that died first.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os
@@ -15,15 +13,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from isaaclab_pc.cluster.nodes import LEADER_SEARCHES_SECONDS, UNANSWERED, Place
 from isaaclab_pc.processes.child_process import STOP_SIGNALS
 from isaaclab_pc.processes.death_signal import tied_to_this_process
 from isaaclab_pc.processes.output_filter import share_inlet
-
-if TYPE_CHECKING:
-    from torch.distributed.launcher.api import LaunchConfig
 
 NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
@@ -61,8 +56,9 @@ def main(argv: Sequence[str]) -> int:
         0, or that of :func:`exit_code`, or :data:`~isaaclab_pc.cluster.nodes.UNANSWERED`.
     """
     from torch.distributed import DistError
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import elastic_launch
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     args = _parser().parse_args(argv)
     program, *arguments = tied_to_this_process(args.command, on_our_death=signal.SIGTERM)
@@ -70,11 +66,29 @@ def main(argv: Sequence[str]) -> int:
     # Otherwise each rank takes all cores, and they wait for one another.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // args.ranks)))
     share_inlet()
-    _pass_signals_on()
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _send)
+    signal.signal(signal.SIGABRT, _send)
 
+    several = args.nodes > 1
     with tempfile.TemporaryDirectory() as scratch:
+        config = LaunchConfig(
+            min_nodes=args.nodes,
+            max_nodes=args.nodes,
+            nproc_per_node=args.ranks,
+            logs_specs=DefaultLogsSpecs(log_dir=scratch),
+            run_id=args.run_id,
+            # Only a static rendezvous has the first rank on the first node, where the run's supervisor is.
+            rdzv_backend="static" if several else "c10d",
+            rdzv_endpoint=args.endpoint,
+            rdzv_configs={"timeout": args.patience, **({"rank": args.node_rank} if several else {})},
+            # Whether a run goes on is its supervisor's decision.
+            max_restarts=0,
+            signals_to_handle="SIGQUIT",
+        )
         try:
-            elastic_launch(_config(args, scratch), program)(*arguments)
+            elastic_launch(config, program)(*arguments)
         except ChildFailedError as error:
             return exit_code(error.failures)
         except DistError as error:
@@ -109,27 +123,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _config(args: argparse.Namespace, scratch: str) -> LaunchConfig:
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-    from torch.distributed.launcher.api import LaunchConfig
-
-    several = args.nodes > 1
-    return LaunchConfig(
-        min_nodes=args.nodes,
-        max_nodes=args.nodes,
-        nproc_per_node=args.ranks,
-        logs_specs=DefaultLogsSpecs(log_dir=scratch),
-        run_id=args.run_id,
-        # Only a static rendezvous has the first rank on the first node, where the run's supervisor is.
-        rdzv_backend="static" if several else "c10d",
-        rdzv_endpoint=args.endpoint,
-        rdzv_configs={"timeout": args.patience, **({"rank": args.node_rank} if several else {})},
-        # Whether a run goes on is its supervisor's decision.
-        max_restarts=0,
-        signals_to_handle="SIGQUIT",
-    )
-
-
 def exit_code(failures: Mapping[int, _Failure]) -> int:
     """Return the exit code of the rank that ended the others, 128 + N for a signal N.
 
@@ -143,13 +136,6 @@ def exit_code(failures: Mapping[int, _Failure]) -> int:
 
     code = min(failures.values(), key=order).exitcode
     return 128 - code if code < 0 else code
-
-
-def _pass_signals_on() -> None:
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _send)
-    signal.signal(signal.SIGABRT, _send)
 
 
 def _send(number: int, _frame: FrameType | None) -> None:

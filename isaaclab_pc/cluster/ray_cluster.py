@@ -2,7 +2,6 @@
 """A Ray cluster: joined, or started on this machine and ended. Loads Ray, no torch."""
 
 import contextlib
-import os
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import ray
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import interruptible
+from isaaclab_pc.utils.environment import environment_variables
 
 _OBJECT_STORE = 100 << 20
 """Shared memory of a local cluster [bytes]: next to nothing is exchanged through it."""
@@ -48,7 +48,7 @@ def ray_cluster(
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, **(machine or {})}
     # Around all of it: Ray leaves a handler of SIGTERM behind.
-    with _variables({**_ENVIRONMENT, **(environment or {})}), interruptible():
+    with environment_variables({**_ENVIRONMENT, **(environment or {})}), interruptible():
         try:
             ray.init(address=address or "local", **quiet, **({} if address else local))
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -78,17 +78,3 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
     except OSError as error:
         raise ConfigError(f"no Ray cluster answers at {address}: {error}") from None
-
-
-@contextlib.contextmanager
-def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

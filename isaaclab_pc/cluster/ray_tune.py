@@ -80,7 +80,10 @@ class RunTrial(tune.Trainable):
         while time.monotonic() < give_up:
             # Asked before the iterations are read: those before its end are reported before its end.
             code = None if self._process is None else self._process.wait(0.0)
-            if self._has_unreported():
+            if not self._unreported:
+                scores = read_scores(self._folder, self._metric)
+                self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
+            if self._unreported:
                 self._reported, score = self._unreported.popleft()
                 return _result(self._reported, score, done=False)
 
@@ -91,7 +94,10 @@ class RunTrial(tune.Trainable):
                 if self._process is not None:
                     # Lost with its supervisor: Ray starts the trial again, which goes on from its checkpoint.
                     raise RuntimeError(f"{self._folder}: its script ended with exit code {code}")
-                self._process = self._start()
+                command = [sys.executable, *self._program, str(self._folder)]
+                with (self._folder / TRIAL_LOG).open("ab") as log:
+                    # It gets SIGTERM if this worker is killed.
+                    self._process = ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
             time.sleep(_LOOK_SECONDS)
         return _result(self._reported, None, done=False)
 
@@ -102,18 +108,6 @@ class RunTrial(tune.Trainable):
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(GRACE_SECONDS)
         self._process.end()
-
-    def _start(self) -> ProcessTree:
-        command = [sys.executable, *self._program, str(self._folder)]
-        with (self._folder / TRIAL_LOG).open("ab") as log:
-            # It gets SIGTERM if this worker is killed.
-            return ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
-
-    def _has_unreported(self) -> bool:
-        if not self._unreported:
-            scores = read_scores(self._folder, self._metric)
-            self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
-        return bool(self._unreported)
 
 
 def _result(iteration: int, score: float | None, *, done: bool) -> dict[str, Any]:
@@ -176,8 +170,14 @@ def run_trials(
     resources = {"cpu": tuning.cpus, "gpu": tuning.gpus, "memory": tuning.memory}
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     with ray_cluster(address, machine, _ENVIRONMENT), _signals_as_ctrl_c():
-        if address:
-            _check_nodes(address, resources)
+        needs = {"CPU": tuning.cpus, "GPU": tuning.gpus, "memory": tuning.memory}
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if address and not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):
+            # A trial would wait forever.
+            raise ConfigError(
+                f"address={address}: no machine there has {tuning.cpus:g} cores, {tuning.gpus:g} GPUs and "
+                f"{format_size(tuning.memory)} of memory for a trial."
+            )
         tuner = tune.Tuner(
             tune.with_resources(RunTrial, resources),
             param_space=config,
@@ -205,17 +205,6 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
         reduction_factor=REDUCTION_FACTOR,
         stop_last_trials=False,
     )
-
-
-def _check_nodes(address: str, resources: Mapping[str, float]) -> None:
-    """Refuse a cluster without a machine that is large enough for a trial: it would wait forever."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    needs = {"CPU": resources["cpu"], "GPU": resources["gpu"], "memory": resources["memory"]}
-    if not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):
-        raise ConfigError(
-            f"address={address}: no machine there has {needs['CPU']:g} cores, {needs['GPU']:g} GPUs and "
-            f"{format_size(int(needs['memory']))} of memory for a trial."
-        )
 
 
 @contextlib.contextmanager

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many trials of a tuning run at once, and the share of the machine that each gets. Loads no torch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
+from typing import Self
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.fit import DEVICE_FRACTION, HOST_FRACTION
@@ -48,7 +47,7 @@ class Capacity:
     """Memory of one of them [bytes]."""
 
     @classmethod
-    def here(cls, settings: RunSettings) -> Capacity:
+    def here(cls, settings: RunSettings) -> Self:
         """Read the free resources of this machine within the budget of a trial's settings.
 
         Raises:

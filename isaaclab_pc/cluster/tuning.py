@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A tuning on disk: its trials, how they stand, and which is the best. Loads neither Ray nor torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.iteration_log import read_iterations
@@ -55,7 +53,7 @@ class Tuning(JsonRecord):
         return tuple(next(iter(self.trials.values())))
 
     @classmethod
-    def load(cls, folder: Path) -> Tuning:
+    def load(cls, folder: Path) -> Self:
         """Read the tuning of a folder.
 
         Raises:

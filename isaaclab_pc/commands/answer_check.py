@@ -38,7 +38,7 @@ def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | N
     speed = _speed(record, answer)
     if record.data.configuration and answer.configuration and record.data.configuration != answer.configuration:
         verdict = "its configurations were others: the answer is forgotten"
-        cache.drop(answer.key)
+        cache.put(answer.key, None)
     elif _ran_out_of_memory(record, answer, death):
         verdict = f"it ran out of memory with num_envs={answer.num_envs}: the next search goes on below"
         _rule_out(cache, answer.key, profile)
@@ -92,7 +92,7 @@ def _rule_out(cache: ProfileCache, key: str, profile: Profile | None) -> None:
     )
     others = [trial for trial in trials if trial.fits]
     if not others:
-        cache.drop(key)
+        cache.put(key, None)
         return
     best = max(others, key=lambda trial: trial.num_envs)
     kept = replace(

@@ -63,7 +63,9 @@ def main(argv: Sequence[str]) -> int:
     command = parse_command(others, TAKES)
     if "resume" in command.given:
         raise ConfigError("resume is for training, which goes on: name the policy with run=<run>.")
-    _require_onnx()
+    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if not is_installed(name)]
+    if missing:
+        raise ConfigError(f'{", ".join(missing)} is not installed: pip install "isaaclab_pc[export]".')
     asked = compose(command.settings)
     policy = find_policy(own.run, asked, command, MAY_CHANGE, key="run")
     settings = prepare(policy.settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None}))
@@ -77,9 +79,3 @@ def main(argv: Sequence[str]) -> int:
     if code == ExitCode.OK:
         current().made("policy", folder)
     return code
-
-
-def _require_onnx() -> None:
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if not is_installed(name)]
-    if missing:
-        raise ConfigError(f'{", ".join(missing)} is not installed: pip install "isaaclab_pc[export]".')

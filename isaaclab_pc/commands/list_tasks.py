@@ -38,14 +38,11 @@ def main(argv: Sequence[str]) -> int:
     tasks = our_tasks()
     width = max(map(len, tasks), default=0)
     for short, task_id in tasks.items():
-        screen.say(f"{short:{width}}  {task_id}  ({', '.join(_runners(task_id))})")
+        agents = gymnasium.spec(task_id).kwargs
+        runners = sorted(name for name in RUNNERS if agent_key(name, "default") in agents)
+        screen.say(f"{short:{width}}  {task_id}  ({', '.join(runners)})")
 
     if "--all" in argv:
         others = [task_id for task_id in sorted(registered_tasks()) if task_id not in tasks.values()]
         screen.say("\n  ".join(["\nof other packages:", *others]))
     return ExitCode.OK
-
-
-def _runners(task_id: str) -> list[str]:
-    """Return the learning libraries that a task has an agent for."""
-    return sorted(name for name in RUNNERS if agent_key(name, "default") in gymnasium.spec(task_id).kwargs)

@@ -4,8 +4,6 @@
 All processes of a run on several GPUs have the same number of environments, so the GPU with the least room decides.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -112,6 +110,10 @@ def find_num_envs(
     screen = current()
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 
+    budget = [] if search.budget is None else [f"scaling.budget={search.budget}"]
+    given = [*budget, *run.env_overrides, *run.agent_overrides]
+    where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {search.device}"
+
     def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
         job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
         return worker_command(job, result_path.with_suffix(".job.json"))
@@ -132,7 +134,7 @@ def find_num_envs(
             answer_parts(run),
             show,
             retry=functools.partial(retry_overrides, smallest=search.usual_smallest),
-            label=_label(run, search),
+            label=" ".join([f"{run.task} ({where}, {search.resolved_objective})", *given]),
             processes=processes,
             reserve=reserve,
         )
@@ -159,14 +161,6 @@ def _show(result: FitResult, search: SearchSettings, screen: Screen) -> None:
     if result.overrides:
         given = " ".join(f"{name}={value}" for name, value in result.overrides.items())
         screen.decide(f"with {given}, as its trial", **result.overrides)
-
-
-def _label(run: RunSettings, search: SearchSettings) -> str:
-    """Describe a search for a list of searches."""
-    budget = [] if search.budget is None else [f"scaling.budget={search.budget}"]
-    given = [*budget, *run.env_overrides, *run.agent_overrides]
-    where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {search.device}"
-    return " ".join([f"{run.task} ({where}, {search.resolved_objective})", *given])
 
 
 @dataclass(frozen=True)

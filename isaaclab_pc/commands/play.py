@@ -2,7 +2,6 @@
 """``scripts/play.py``: evaluate a checkpoint under its run's settings, or a task's expert. Loads no torch."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_command
 from isaaclab_pc.cli.compose import compose
@@ -81,8 +80,14 @@ def run(command: Command) -> int:
         ConfigError: There is no such checkpoint, or a setting does not fit it.
     """
     asked = compose(command.settings, command.env)
-    settings, checkpoint, parent = _expert(asked, command) if asked.resume == EXPERT else _trained(asked, command)
-    settings = prepare(settings)
+    if asked.resume == EXPERT:
+        settings, checkpoint = _expert(asked, command), None
+        parent = LOGS / EXPERT / short_name(settings.task)
+    else:
+        policy = find_policy(asked.resume or "latest", asked, command, MAY_CHANGE)
+        settings, checkpoint = policy.settings, policy.checkpoint
+        parent = policy.folder if asked.resume == PRETRAINED else policy.folder / "play"
+    settings = prepare(_with_num_envs(settings, command))
 
     folder = make_folder(parent)
     if checkpoint is None:
@@ -96,15 +101,8 @@ def run(command: Command) -> int:
     return code
 
 
-def _trained(asked: RunSettings, command: Command) -> tuple[RunSettings, Path, Path]:
-    """Return the settings of a trained policy, its checkpoint, and the folder for results."""
-    policy = find_policy(asked.resume or "latest", asked, command, MAY_CHANGE)
-    parent = policy.folder if asked.resume == PRETRAINED else policy.folder / "play"
-    return _with_num_envs(policy.settings, command), policy.checkpoint, parent
-
-
-def _expert(asked: RunSettings, command: Command) -> tuple[RunSettings, None, Path]:
-    """Return the settings of a task's expert, no checkpoint, and the folder for results."""
+def _expert(asked: RunSettings, command: Command) -> RunSettings:
+    """Return the settings under which a task's expert acts."""
     require_expert(asked.task, f"resume={EXPERT}")
     allowed = keys_of("task", "obs", "resume", *MAY_CHANGE)
     for key in (*sorted(command.given), *command.agent):
@@ -113,8 +111,7 @@ def _expert(asked: RunSettings, command: Command) -> tuple[RunSettings, None, Pa
 
     # Without cameras, unless they are asked for: the expert does not look.
     defaults = {"obs": "state", "num_envs": EXPERT_NUM_ENVS}
-    settings = asked.with_values({key: value for key, value in defaults.items() if key not in command.given})
-    return _with_num_envs(settings, command), None, LOGS / EXPERT / short_name(settings.task)
+    return asked.with_values({key: value for key, value in defaults.items() if key not in command.given})
 
 
 def _with_num_envs(settings: RunSettings, command: Command) -> RunSettings:

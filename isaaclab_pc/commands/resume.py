@@ -83,7 +83,13 @@ def _find(asked: RunSettings) -> tuple[RunRecord, Path]:
 
 def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path, stored: RunSettings) -> int:
     """Go on from a checkpoint of a run; its folder is locked."""
-    settings = stored.with_values(_changes(asked, command))
+    given = asked.flat()
+    changes: dict[str, Any] = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
+    # Whoever watched the run before need not watch it now.
+    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
+    if changes.get("nodes") == 1:
+        changes |= {"node_rank": None, "rendezvous": None}
+    settings = stored.with_values(changes)
     if settings.nodes != asked.nodes:
         # Without nodes=, this machine did not ask which node it is.
         raise ConfigError(
@@ -105,17 +111,6 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     if code == ExitCode.REFUSED:
         _restore(record, before)
     return code
-
-
-def _changes(asked: RunSettings, command: Command) -> dict[str, Any]:
-    """Return the settings that differ from those of the run so far, by dotted name."""
-    given = asked.flat()
-    changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
-    # Whoever watched the run before need not watch it now.
-    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
-    if changes.get("nodes") == 1:
-        changes |= {"node_rank": None, "rendezvous": None}
-    return changes
 
 
 def _restore(record: RunRecord, before: RunData) -> None:
@@ -146,7 +141,9 @@ def _check_same_run(
             f"{', '.join(sorted(MAY_HARDEN))} may be given."
         )
 
-    _check_control_rate(stored, command)
+    has_dt, has_decimation = (key in command.given for key in ("physics.dt", "physics.decimation"))
+    if has_dt != has_decimation and not (has_dt and stored.physics.decimation is None):
+        raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
     check_checkpoint(checkpoint, stored)
     completed = read_header(checkpoint)["iteration"]
     last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
@@ -158,10 +155,3 @@ def _check_same_run(
             f"{found}, which has all of its {completed} iterations in {checkpoint.name}: give a larger max_iterations "
             "to train on, or evaluate it with scripts/play.py."
         )
-
-
-def _check_control_rate(stored: RunSettings, command: Command) -> None:
-    dt = "physics.dt" in command.given
-    decimation = "physics.decimation" in command.given
-    if dt != decimation and not (dt and stored.physics.decimation is None):
-        raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")

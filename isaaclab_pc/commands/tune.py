@@ -130,7 +130,13 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
 
     if own.resume is not None:
-        _check_only_address(own, spaces, command)
+        given = [*(space.key for space in spaces), *sorted(command.given)]
+        given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
+        given += sorted(own.model_fields_set - {"resume", "address"})
+        if given:
+            raise ConfigError(
+                f"{', '.join(given)}: a tuning that goes on keeps its settings; only address may be given."
+            )
         folder = Path(own.resume)
         return _tune(folder, Tuning.load(folder), own.address)
     if not spaces:
@@ -168,15 +174,6 @@ def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
     if twice:
         raise ConfigError(f"{twice[0]} is given twice.")
     return spaces, others
-
-
-def _check_only_address(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> None:
-    """Refuse settings of a tuning that goes on."""
-    given = [*(space.key for space in spaces), *sorted(command.given)]
-    given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
-    given += sorted(own.model_fields_set - {"resume", "address"})
-    if given:
-        raise ConfigError(f"{', '.join(given)}: a tuning that goes on keeps its settings; only address may be given.")
 
 
 def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:

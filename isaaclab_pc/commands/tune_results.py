@@ -4,10 +4,7 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
 from pathlib import Path
-
-from rich.table import Table
 
 from isaaclab_pc.cluster.tuning import TuneTrial, Tuning, best_trial, read_trials
 from isaaclab_pc.run.folder import writing
@@ -87,7 +84,14 @@ def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
         title = f"{task}, {len(begun)} trials, {tuning.tuner}"
         save_tuning_plot(begun, best, tuning.metric, title, folder / PICTURE_NAME)
     lines = io.StringIO()
-    table_console(160, lines).print(_table(tuning, trials))
+    scores = {trial.name: -math.inf if trial.score is None else trial.score for trial in trials}
+    order = sorted(trials, key=lambda trial: (trial.status == "completed", scores[trial.name]), reverse=True)
+    if len(order) > _ROWS:
+        order.sort(key=lambda trial: trial.status != "running")
+    columns = [column.rpartition(".")[2] for column in _columns(tuning)]
+    rows = [[*map(_cell, _row(trial))] for trial in order[:_ROWS]]
+    title = f"Trials of {tuning.max_iterations} iterations, the best first"
+    table_console(160, lines).print(make_table(title, columns, rows))
     screen.say(lines.getvalue().rstrip("\n"))
     screen.made("results", folder / CSV_NAME)
     screen.made("picture", folder / PICTURE_NAME)
@@ -111,20 +115,7 @@ def _row(trial: TuneTrial) -> list[str | float | None]:
     return [trial.name, *trial.values.values(), trial.status, trial.iterations, trial.score, *costs]
 
 
-def _table(tuning: Tuning, trials: Sequence[TuneTrial]) -> Table:
-    columns = [column.rpartition(".")[2] for column in _columns(tuning)]
-    order = sorted(trials, key=_rank, reverse=True)
-    if len(order) > _ROWS:
-        order.sort(key=lambda trial: trial.status != "running")
-    rows = [[*map(_cell, _row(trial))] for trial in order[:_ROWS]]
-    return make_table(f"Trials of {tuning.max_iterations} iterations, the best first", columns, rows)
-
-
 def _cell(value: str | float | None) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     return "" if value is None else str(value)
-
-
-def _rank(trial: TuneTrial) -> tuple[bool, float]:
-    return trial.status == "completed", -math.inf if trial.score is None else trial.score

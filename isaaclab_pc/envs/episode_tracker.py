@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The results of episodes: success, the time it took, and the sums of the reward's terms."""
 
-from __future__ import annotations
-
 import torch
 
 
@@ -83,7 +81,7 @@ class EpisodeTracker:
         self._success_step.index_fill_(0, ids, float("nan"))
         self._sums.index_fill_(1, ids, 0.0)
 
-    def take_results(self, other: EpisodeTracker) -> None:
+    def take_results(self, other: "EpisodeTracker") -> None:
         """Forget what finished, and go on with the last finished episodes of another tracker, such as an older copy."""
         self._last = other._last.clone()
         self._means = None

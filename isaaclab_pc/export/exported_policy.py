@@ -117,20 +117,16 @@ class PlainPolicy(nn.Module):
                 verbose=False,
             )
         if self.state:
-            _drop_inner_shapes(path)
+            import onnx
+
+            # Readers infer the inner shapes: the exporter writes wrong ones for an LSTM.
+            model = onnx.load(path)
+            del model.graph.value_info[:]
+            onnx.save(model, path)
 
     def _example(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """Return what the first step of several environments is given."""
         return *inputs.values(), *self._states_of(len(next(iter(inputs.values()))))
-
-
-def _drop_inner_shapes(path: Path) -> None:
-    """Let readers of an ONNX file infer the inner shapes: the exporter writes wrong ones for an LSTM."""
-    import onnx
-
-    model = onnx.load(path)
-    del model.graph.value_info[:]
-    onnx.save(model, path)
 
 
 class _Reads(dict[str, Tensor]):

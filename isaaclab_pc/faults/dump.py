@@ -18,13 +18,11 @@ Quantities are ``root_pose`` (position [m] in the environment's frame, then x, y
 m/s], ``joint_pos_target`` and ``joint_vel_target``, in the order of ``about["assets"][<asset>]["joints"]``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -88,7 +86,7 @@ class FaultDump:
             np.savez_compressed(file, about=about, **self.arrays)  # pyright: ignore[reportArgumentType]
 
     @classmethod
-    def load(cls, path: Path) -> FaultDump:
+    def load(cls, path: Path) -> Self:
         """Read and check a file of :meth:`save`; ConfigError if it is missing, broken or something else."""
         try:
             arrays = read_arrays(path, _MAX_BYTES)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The last steps of every environment, kept on the device; those of an environment that fails go to a file."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -124,7 +122,7 @@ class Recorder(StepHook):
         self._num_used_view = self._num_used_on_host.numpy()
 
     @classmethod
-    def attach(cls, env: Any, folder: Path, about: Mapping[str, Any], cfg: RecorderCfg | None = None) -> Recorder:
+    def attach(cls, env: Any, folder: Path, about: Mapping[str, Any], cfg: RecorderCfg | None = None) -> Self:
         """Record an environment, with a :class:`~isaaclab_pc.guards.Guard` as ``guard``, until it is closed.
 
         Arguments as for the class. If nothing is to be recorded, the environment is left alone.
@@ -253,7 +251,9 @@ class Recorder(StepHook):
         """Return the file's arrays: each environment's rows of the episode that failed, first row first."""
         slots = self._slots[:count].cpu()
         ids = self._slot_ids[:count].cpu()
-        lengths = [_episode_rows(slot[:, -1]) for slot in slots]
+        # The last rows that are consecutive steps of one episode, at least 1.
+        goes_on = (slots[:, 1:, -1] == slots[:, :-1, -1] + 1).long()
+        lengths = (1 + goes_on.flip(1).cumprod(1).sum(1)).tolist()
 
         # Histories differ in length; the file pads the shorter ones.
         rows = torch.full((count, max(lengths), slots.shape[2]), float("nan"))
@@ -277,12 +277,6 @@ class Recorder(StepHook):
             arrays[f"before.{name}"] = start
             arrays[f"after.{name}"] = end
         return {name: tensor.contiguous().numpy() for name, tensor in arrays.items()}
-
-
-def _episode_rows(episode_step: torch.Tensor) -> int:
-    """Return how many of the last rows are consecutive steps of one episode, at least 1."""
-    goes_on = episode_step[1:] == episode_step[:-1] + 1
-    return 1 + int(goes_on.flip(0).cumprod(0).sum())
 
 
 def _state_readers(

@@ -96,7 +96,12 @@ class Guard:
         self.findings.counts = wp.from_torch(self._counts)
         self.findings.env_counts = wp.from_torch(self.env_counts)
         self.findings.total = wp.from_torch(self._total)
-        self._log = self._make_log()
+        self._rate = self._zeros(1, torch.float32)
+        self._worst = self._zeros(1, torch.int64)[0]
+        self._log = {f"Guard/{name}": count for name, count in self.counts.items()}
+        self._log["Guard/per_million_steps"] = self._rate[0]
+        self._log["Guard/worst_env"] = self._worst
+        self._log["Guard/benched"] = self._pending[1]
 
     def _allocate_masks(self) -> None:
         n = self.num_envs
@@ -135,15 +140,6 @@ class Guard:
         self._pending_on_host = self._pending if self._on_cpu else torch.zeros(2, dtype=torch.int32, pin_memory=True)
         self._pending_view = self._pending_on_host.numpy()
         self._copied = None if self._on_cpu else torch.cuda.Event()
-
-    def _make_log(self) -> dict[str, torch.Tensor]:
-        self._rate = self._zeros(1, torch.float32)
-        self._worst = self._zeros(1, torch.int64)[0]
-        log = {f"Guard/{name}": count for name, count in self.counts.items()}
-        log["Guard/per_million_steps"] = self._rate[0]
-        log["Guard/worst_env"] = self._worst
-        log["Guard/benched"] = self._pending[1]
-        return log
 
     @property
     def faulted(self) -> torch.Tensor:
@@ -253,7 +249,12 @@ class Guard:
     def end_step(self) -> None:
         """Update the bench, and send to the host how many environments await a reset and how many are benched."""
         # Where values are repaired, episodes go on: nothing awaits a reset, and none fails after one.
-        if self.repairs or self._is_bench_up_to_date():
+        if self.repairs:
+            return
+        # Long after the last fault, an update would change nothing.
+        unchanged = self.has_no_known_faults() and self._pending_view[0] == 0
+        self._steps_without_change = self._steps_without_change + 1 if unchanged else 0
+        if self._steps_without_change > self.cfg.bench_steps + 1:
             return
 
         self._pending.zero_()
@@ -268,12 +269,6 @@ class Guard:
         if self._copied is not None:
             self._pending_on_host.copy_(self._pending, non_blocking=True)
             self._copied.record()
-
-    def _is_bench_up_to_date(self) -> bool:
-        """Tell whether the last fault is so long ago that an update would change nothing."""
-        unchanged = self.has_no_known_faults() and self._pending_view[0] == 0
-        self._steps_without_change = self._steps_without_change + 1 if unchanged else 0
-        return self._steps_without_change > self.cfg.bench_steps + 1
 
     def pending_counts(self) -> tuple[int, int]:
         """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`.

@@ -95,7 +95,8 @@ class GuardCfg:
 
         for name in _OWN_BOUNDS:
             given = getattr(self, name)
-            self._need(name, given is None or _is_pair(given), "null, or (least, most) with least < most")
+            is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and given[0] < given[1]
+            self._need(name, given is None or is_pair, "null, or (least, most) with least < most")
             # A bound may be sound by itself and still lie outside max_abs.
             low, high = self.bounds(name)
             self._need(name, low < high, f"an interval that guard.max_abs={self.max_abs:g} leaves open")
@@ -113,7 +114,3 @@ class GuardCfg:
         if not holds:
             prefix = "guard" if name in _SETTINGS else "env.guard"
             raise ConfigError(f"{prefix}.{name}={getattr(self, name)}: expected {expected}.")
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, (tuple, list)) and len(value) == 2 and value[0] < value[1]

@@ -21,8 +21,6 @@ are. A step then goes as follows; at each point, hooks are called in the order i
 14. ``hook.after_step()``
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -117,7 +115,7 @@ def set_step_filter(env: Any, step_filter: StepFilter) -> None:
     _methods_of(env).use_filter(step_filter)
 
 
-def _methods_of(env: Any) -> _HookedMethods:
+def _methods_of(env: Any) -> "_HookedMethods":
     if not hasattr(env, "step_methods"):
         env.step_methods = _HookedMethods(env)
     return env.step_methods

@@ -56,9 +56,12 @@ def answer_parts(settings: RunSettings) -> Mapping[str, str]:
         ConfigError: The task is of another package, and Isaac Lab's tasks cannot be imported.
     """
     versions = installed_versions((*_ALLOCATING, _LEARNING[settings.runner]))
+    values = [text.partition("=")[2].strip("'\"") for text in (*settings.env_overrides, *settings.agent_overrides)]
+    # Such as assets.
+    stats = [os.stat(value) for value in values if os.path.isfile(value)]
     return {
         "settings": settings_that_matter(settings),
-        "files": json.dumps(_named_files(settings)),
+        "files": json.dumps([(stat.st_size, stat.st_mtime_ns) for stat in stats]),
         "sources": _sources(settings.task),
         "versions": json.dumps(versions, sort_keys=True),
     }
@@ -72,13 +75,6 @@ def settings_that_matter(settings: RunSettings) -> str:
 @functools.cache
 def _sources(task: str) -> str:
     return digest_of(places_of(task_modules(task)))
-
-
-def _named_files(settings: RunSettings) -> list[tuple[int, int]]:
-    """Return size and time [ns] of the files that the user's overrides name, such as assets."""
-    values = [text.partition("=")[2].strip("'\"") for text in (*settings.env_overrides, *settings.agent_overrides)]
-    stats = [os.stat(value) for value in values if os.path.isfile(value)]
-    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
 
 
 def places_of(modules: Iterable[str]) -> list[Path]:

@@ -121,7 +121,10 @@ def fit(
     gpu = Gpu(settings.device) if settings.on_gpu else None
     read_budgets = functools.partial(_budgets, settings, gpu, processes, reserve)
     sharing = {"processes": processes, "reserve": reserve}
-    digest = cache_key({**key, **_machine(gpu), **sharing, "settings": _settings_of_answer(settings)})
+    # Not when to stop: a search that was cut short goes on. Nor which of several equal GPUs it is.
+    given = settings.model_dump(include={"budget", "objective", "min", "max", "granule"})
+    given["device"] = settings.device.partition(":")[0]
+    digest = cache_key({**key, **_machine(gpu), **sharing, "settings": given})
 
     cache = ProfileCache()
     kept_as = None if settings.cache == "ignore" else digest
@@ -318,10 +321,3 @@ def _machine(gpu: Gpu | None) -> dict[str, str]:
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "gpu": "" if gpu is None else gpu.name,
     }
-
-
-def _settings_of_answer(settings: SearchSettings) -> dict[str, object]:
-    """Return the settings that the answer depends on."""
-    # Not when to stop: a search that was cut short goes on. Nor which of several equal GPUs it is.
-    given = settings.model_dump(include={"budget", "objective", "min", "max", "granule"})
-    return {"device": settings.device.partition(":")[0], **given}

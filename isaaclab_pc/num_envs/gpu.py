@@ -3,14 +3,16 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import psutil
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.num_envs.cuda_memory import CudaMemory
 from isaaclab_pc.num_envs.memory import resolve_budget
 from isaaclab_pc.num_envs.trial import Meter
 from isaaclab_pc.processes.deadline import DEADLINE_S, answer_of
@@ -19,6 +21,16 @@ _LOOK_S = 0.05
 """Time between two looks at memory that the driver takes back [s]."""
 _LOOKS = 20
 """Most looks."""
+
+_PROGRAM = """
+import sys, torch
+for _ in sys.stdin:
+    print("\\n%d %d" % torch.cuda.mem_get_info(sys.argv[1]), flush=True)
+"""
+_FIRST_S = 120.0
+"""Longest time until the first answer [s]: the child imports torch and opens a CUDA context."""
+_END_S = 5.0
+"""Time that the child has to end [s]."""
 
 
 class _Memory(NamedTuple):
@@ -41,6 +53,64 @@ class GpuUse(NamedTuple):
     """Who told it."""
     others: int
     """By how much the memory of all other programs has grown meanwhile [bytes]; negative where they gave some back."""
+
+
+class CudaMemory:
+    """Asks a child that holds a CUDA context, of some hundred MiB of the GPU, for as long as this object lives."""
+
+    def __init__(self, device: str) -> None:
+        """Start the child."""
+        self._child = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM, device],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Into the same pipe: nobody reads a second one, and a full one stops the child.
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._seconds = _FIRST_S
+        # It also ends when this process dies: its input does.
+        weakref.finalize(self, _end, self._child)
+
+    def read(self) -> tuple[int, int]:
+        """Return the memory that is free and the whole [bytes], of an instance of MIG its own.
+
+        Raises:
+            OSError: CUDA does not tell, or not in time.
+        """
+        try:
+            free, total = answer_of(self._read, self._seconds)
+        except TimeoutError as error:
+            # Or the thread would read on.
+            self._child.kill()
+            raise OSError(f"CUDA gives {error}") from error
+        self._seconds = DEADLINE_S
+        return free, total
+
+    def _read(self) -> tuple[int, int]:
+        """Return the next line that is two numbers; libraries may write others before it."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        last = "it ended without a word"
+        with contextlib.suppress(BrokenPipeError):
+            print(file=self._child.stdin, flush=True)
+        for line in self._child.stdout:
+            words = line.split()
+            if len(words) == 2 and all(word.isdigit() for word in words):
+                return int(words[0]), int(words[1])
+            last = line.strip() or last
+        raise OSError(last)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    child.kill()
+    # A process that the driver does not let go of stays.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_END_S)
+    for stream in (child.stdin, child.stdout):
+        with contextlib.suppress(OSError):
+            if stream is not None:
+                stream.close()
 
 
 class Gpu:
@@ -202,21 +272,18 @@ class Gpu:
                 raise self._refusal(error) from error
 
         if self._asks_cuda:
-            return self._memory_by_cuda()
+            # Nobody needs a permission for that.
+            if self._cuda_memory is None:
+                self._cuda_memory = CudaMemory(self._device).read
+            try:
+                free, total = self._cuda_memory()
+            except OSError as error:
+                raise self._refusal(error) from error
+            return _Memory(total, free)
 
         # Pages that the kernel could free count as free; cudaMemGetInfo would leave the page cache out.
         memory = psutil.virtual_memory()
         return _Memory(memory.total, memory.available)
-
-    def _memory_by_cuda(self) -> _Memory:
-        """Return the memory as CUDA tells it, for which nobody needs a permission."""
-        if self._cuda_memory is None:
-            self._cuda_memory = CudaMemory(self._device).read
-        try:
-            free, total = self._cuda_memory()
-        except OSError as error:
-            raise self._refusal(error) from error
-        return _Memory(total, free)
 
     def _ask[Answer](self, question: Callable[[], Answer]) -> Answer:
         """Ask the driver; refuse the GPU where it does not answer."""

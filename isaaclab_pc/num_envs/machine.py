@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Free memory, threads and cores of a machine."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from isaaclab_pc.num_envs.memory import Cgroup, free_host_memory, memory_cgroups
 
@@ -24,7 +23,7 @@ class Machine:
     """CPU cores that this process may use."""
 
     @classmethod
-    def here(cls, device: str) -> Machine:
+    def here(cls, device: str) -> Self:
         """Read the figures of this machine; on ``cuda:N`` that opens a CUDA context."""
         import torch
 

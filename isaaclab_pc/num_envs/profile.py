@@ -124,15 +124,8 @@ class ProfileCache:
         profiles = map(_read_profile, self._entries().values())
         return [profile for profile in profiles if profile is not None]
 
-    def put(self, key: str, profile: Profile) -> None:
-        """Keep a profile. Other processes may do the same at the same time: none is lost."""
-        self._change(key, profile)
-
-    def drop(self, key: str) -> None:
-        """Forget a profile; nothing happens where there is none."""
-        self._change(key, None)
-
-    def _change(self, key: str, profile: Profile | None) -> None:
+    def put(self, key: str, profile: Profile | None) -> None:
+        """Keep a profile, or forget the one that is there. Other processes may do the same at once: none is lost."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with locked_file(Path(f"{self.path}.lock"), _LOCK_SECONDS) as is_held:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.trends import (
     MARGIN,
     TOLERANCE,
@@ -118,7 +117,7 @@ def search(
     Args:
         run_trial: Tries a size: once at most, twice with `Objective.THROUGHPUT`.
         lo: Smallest size to try; rounded up to a multiple of the granule.
-        hi: Largest size to try; rounded down to a multiple of the granule.
+        hi: Largest size to try; rounded down to a multiple of the granule, which is not below `lo`.
         granule: Sizes are multiples of this, positive.
         objective: Which size is the best.
         start: First size to try, moved into [lo, hi]; None: `lo`.
@@ -132,9 +131,6 @@ def search(
         The winner, which ran and fitted, and every trial. With `Objective.MEMORY` a larger size may fit, by less than
         about `RESOLUTION` where memory decides, 5 % where time or trials were short as well, and `BRACKET` where
         something else decides.
-
-    Raises:
-        ConfigError: No multiple of the granule lies between `lo` and `hi`.
     """
     sizes = _Sizes(lo, hi, granule, floor, finest)
     trials: list[Trial] = []
@@ -162,18 +158,11 @@ class _Sizes:
     """The sizes that may be tried: multiples of the granule between two ends, and where none fits, those below."""
 
     def __init__(self, lo: int, hi: int, granule: int, floor: int | None, finest: int) -> None:
-        if granule < 1:
-            raise ConfigError(f"scaling.granule={granule} must be at least 1")
-
         self.granule = granule
         self.lo = max(-(-lo // granule), 1) * granule
         self.hi = hi // granule * granule
         self.floor = self.lo if floor is None else floor
         self.finest = finest
-        if self.lo > self.hi:
-            raise ConfigError(
-                f"scaling.min={lo}, scaling.max={hi}: no multiple of scaling.granule={granule} lies between them"
-            )
 
     def clip(self, size: int) -> int:
         """Return the nearest allowed size that is not larger, or the smallest one."""

@@ -89,8 +89,10 @@ class SizeTrials:
             trial = self._run_once(num_envs)
         self.may_compile_kernels = self.may_compile_kernels and trial.outcome is Outcome.TOO_MANY
         if trial.taken_by_others:
-            # No setting of the run is to blame.
-            self._leave_to_others()
+            # No setting of the run is to blame: it is held to the memory that other programs leave.
+            now, before = self.read_budgets(), self.budgets
+            device = None if now.device is None or before.device is None else min(before.device, now.device)
+            self.budgets = Budgets(min(before.host, now.host), device)
             trial = self._run_once(num_envs)
 
         for _ in range(_MAX_ATTEMPTS - 1):
@@ -120,9 +122,3 @@ class SizeTrials:
         trial = replace(trial, overrides=dict(self.overrides))
         self.on_trial(trial)
         return trial
-
-    def _leave_to_others(self) -> None:
-        """Lower the budgets to the memory that other programs leave."""
-        now, before = self.read_budgets(), self.budgets
-        device = None if now.device is None or before.device is None else min(before.device, now.device)
-        self.budgets = Budgets(min(before.host, now.host), device)

@@ -12,6 +12,7 @@ from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_ki
 from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, Trial, format_size
 from isaaclab_pc.processes.output_filter import OutputFilter
 from isaaclab_pc.processes.process_tree import ProcessTree
+from isaaclab_pc.utils.files import end_of
 
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
@@ -81,10 +82,13 @@ def run_trial(
     trial = trial or _read_result(result_path, num_envs)
     if trial is None:
         kills = oom_kills(cgroups) - kills_before
-        outcome, detail = classify_exit(returncode or 0, _tail(log_path), oom_kills=kills)
+        text = end_of(log_path, _TAIL).decode(errors="replace")
+        outcome, detail = classify_exit(returncode or 0, text, oom_kills=kills)
         trial = Trial(num_envs, outcome, detail=detail)
     elif trial.outcome is Outcome.ERROR:
-        trial = _with_out_of_memory(trial, log_path)
+        text = end_of(log_path, _TAIL).decode(errors="replace")
+        line = out_of_memory_line(f"{trial.detail}\n{text}")
+        trial = replace(trial, outcome=Outcome.OOM, detail=line) if line else trial
     elif trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
         trial = _with_dropped_contacts(trial, log_path)
 
@@ -218,12 +222,6 @@ def _read_result(path: Path, num_envs: int) -> Trial | None:
     return trial
 
 
-def _with_out_of_memory(trial: Trial, log_path: Path) -> Trial:
-    """Turn an error into `Outcome.OOM` where it, or its log, says that memory ran out."""
-    line = out_of_memory_line(f"{trial.detail}\n{_tail(log_path)}")
-    return replace(trial, outcome=Outcome.OOM, detail=line) if line else trial
-
-
 def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
     """Turn a trial into `Outcome.OVERFLOW` where its log says that PhysX dropped contacts."""
     with log_path.open(encoding="utf-8", errors="replace") as log:
@@ -237,11 +235,3 @@ def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
         detail=overflow.line,
         physx_buffers=overflow.sizes,
     )
-
-
-def _tail(path: Path) -> str:
-    """Return the end of a log as text."""
-    with path.open("rb") as log:
-        log.seek(0, 2)
-        log.seek(max(log.tell() - _TAIL, 0))
-        return log.read().decode(errors="replace")

@@ -25,8 +25,14 @@ def resolve_backend(backend: str, device: str) -> str:
             what works without it.
     """
     chosen = _choose(backend, device)
-    if chosen == "ovphysx":
-        _check_libraries()
+    if chosen == "ovphysx" and sys.platform == "linux":
+        # Its own error names a code, and the library in a line before it.
+        missing = {name: package for name, package in OVPHYSX_LIBRARIES.items() if not _is_found(name)}
+        if missing:
+            raise ConfigError(
+                f"physics=ovphysx needs {', '.join(missing)}, which this machine lacks: install them (Debian, Ubuntu: "
+                f"apt install {' '.join(missing.values())}). Without that, physics=newton_mjwarp works."
+            )
     return chosen
 
 
@@ -47,16 +53,6 @@ def _choose(backend: str, device: str) -> str:
         works = "physics=ovphysx or physics=newton_mjwarp" if is_installed("ovphysx") else "physics=newton_mjwarp"
         raise ConfigError(f"physics={backend} is not installed: {needed[backend]}. Without it, use {works}.")
     return backend
-
-
-def _check_libraries() -> None:
-    """Refuse ovphysx where a library is missing: its own error names a code, and the library in a line before it."""
-    missing = {name: package for name, package in OVPHYSX_LIBRARIES.items() if not _is_found(name)}
-    if missing and sys.platform == "linux":
-        raise ConfigError(
-            f"physics=ovphysx needs {', '.join(missing)}, which this machine lacks: install them (Debian, Ubuntu: "
-            f"apt install {' '.join(missing.values())}). Without that, physics=newton_mjwarp works."
-        )
 
 
 def _is_found(library: str) -> bool:

@@ -4,8 +4,6 @@
 A child is told once to stop, has time for a checkpoint, and is never left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -19,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 from isaaclab_pc.errors import ConfigError, describe_error, error_chain
 from isaaclab_pc.processes.output_filter import INLETS, ChildLines, OutputFilter
@@ -101,7 +99,7 @@ class SignalFlag:
         self.received: list[int] = [*_unheeded]
         """Numbers of the signals, in the order in which they came."""
 
-    def __enter__(self) -> SignalFlag:
+    def __enter__(self) -> Self:
         """Install the handlers."""
         self._old_handlers = _on_stop_signals(self._on_signal)
         return self

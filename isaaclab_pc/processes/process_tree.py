@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A child and all processes that it starts: their memory, and how all of them are ended (Linux)."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal
@@ -13,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import psutil
 
@@ -66,7 +64,8 @@ class ProcessTree:
         """
         self._seen: dict[psutil.Process, float] = {}
         """When each living process of the tree was seen first [s]."""
-        self._peak = 0
+        self.host_bytes = 0
+        """Most host memory that was seen in use at once [bytes]."""
         self._resident = 0
         """Resident memory of the tree at the last exact reading [bytes]."""
         self._next_look = -math.inf
@@ -87,7 +86,7 @@ class ProcessTree:
             },
         )
 
-    def __enter__(self) -> ProcessTree:
+    def __enter__(self) -> Self:
         """Return this tree."""
         return self
 
@@ -99,11 +98,6 @@ class ProcessTree:
     def pids(self) -> list[int]:
         """Process ids of the child and its descendants that were alive at the last look."""
         return [process.pid for process in self._seen]
-
-    @property
-    def host_bytes(self) -> int:
-        """Most host memory that was seen in use at once [bytes]."""
-        return self._peak
 
     def wait(self, seconds: float) -> int | None:
         """Wait up to ``seconds`` [s]; return the exit code, negative for a signal, or None while it runs."""
@@ -139,13 +133,15 @@ class ProcessTree:
         resident = sum(usage.values())
         if due or resident > _GROWTH * self._resident:
             self._resident = resident
-            if resident > self._peak:
-                self._peak = max(self._peak, _proportional([process for process, size in usage.items() if size]))
-        self._peak = max(self._peak, highest, *usage.values())
+            if resident > self.host_bytes:
+                self.host_bytes = max(
+                    self.host_bytes, _proportional([process for process, size in usage.items() if size])
+                )
+        self.host_bytes = max(self.host_bytes, highest, *usage.values())
         if due:
             ended = time.monotonic()
             self._next_look = ended + (ended - began) * (1 / _LOOK_SHARE - 1)
-        return self._peak
+        return self.host_bytes
 
     def _usage(self) -> dict[psutil.Process, int]:
         """Return the resident memory of each process [bytes]."""

@@ -59,8 +59,14 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
         _check_rewards(settings, chosen)
         if begins and init is not None:
             init, student = _find_student(settings, init)
-            network = [*_network_overrides(student), *settings.agent_overrides]
-            own = {"agent": student.agent_size, "encoder": student.encoder, "agent_overrides": network}
+            # PPO has the layers of the policy from which it goes on.
+            layers = [
+                text.replace("agent.student.", "agent.actor.", 1)
+                for text in student.agent_overrides
+                if text.startswith(_NETWORKS) and "distribution" not in text
+            ]
+            overrides = [*layers, *settings.agent_overrides]
+            own = {"agent": student.agent_size, "encoder": student.encoder, "agent_overrides": overrides}
             settings = settings.with_values(own)
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""
@@ -204,12 +210,6 @@ def _find_policy(key: str, settings: RunSettings, experiment: str) -> tuple[RunS
         trained = RunSettings.load(record.folder / SETTINGS_NAME)
     _check_same_actions(f"{key}={policy}", trained, settings, checkpoint)
     return trained, checkpoint
-
-
-def _network_overrides(student: RunSettings) -> list[str]:
-    """Return the overrides that give PPO the layers of a policy from which it goes on."""
-    network = [text for text in student.agent_overrides if text.startswith(_NETWORKS) and "distribution" not in text]
-    return [text.replace("agent.student.", "agent.actor.", 1) for text in network]
 
 
 def _check_same_actions(given: str, trained: RunSettings, settings: RunSettings, checkpoint: Path) -> None:

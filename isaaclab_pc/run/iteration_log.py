@@ -3,12 +3,12 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from isaaclab_pc.terminal.events import finite
+from isaaclab_pc.utils.files import end_of
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
 ITERATIONS_NAME = "iterations.jsonl"
@@ -69,9 +69,7 @@ def read_iterations(folder: Path) -> list[Iteration]:
 def last_iteration(folder: Path) -> Iteration | None:
     """Return the newest whole line of a run's file, without reading those before it; None without any."""
     try:
-        with (folder / ITERATIONS_NAME).open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
-            lines = file.read().splitlines()
+        lines = end_of(folder / ITERATIONS_NAME, _TAIL_BYTES).splitlines()
     except OSError:
         return None
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``run.json``, the record of a run, which play, resume and reports read. Loads no torch."""
 
-from __future__ import annotations
-
 import json
 import math
 import platform
@@ -11,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -239,7 +237,7 @@ class RunRecord:
     """The content of the file."""
 
     @classmethod
-    def create(cls, folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
+    def create(cls, folder: Path, settings: RunSettings, experiment: str) -> Self:
         """Write the record of a new run; its settings stand beside it in a file of their own."""
         data = RunData(
             task=settings.task,
@@ -258,7 +256,7 @@ class RunRecord:
         return record
 
     @classmethod
-    def load(cls, folder: Path) -> RunRecord:
+    def load(cls, folder: Path) -> Self:
         """Read the record of a run, with the iterations since it was written; raise a ConfigError where it cannot."""
         path = folder / RECORD_NAME
         try:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All settings of a run."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -253,7 +251,7 @@ class RunSettings(Settings):
         write_text_atomically(path, yaml.safe_dump(self.model_dump(), sort_keys=False))
 
     @classmethod
-    def load(cls, path: Path) -> RunSettings:
+    def load(cls, path: Path) -> Self:
         """Read settings that :meth:`save` wrote.
 
         Raises:
@@ -262,11 +260,14 @@ class RunSettings(Settings):
         try:
             data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-            raise ConfigError(f"{path} cannot be read: {_yaml_reason(error)}") from None
+            mark = getattr(error, "problem_mark", None)
+            where = "" if mark is None else f"line {mark.line + 1}: "
+            reason = " ".join(str(getattr(error, "problem", None) or error).split())
+            raise ConfigError(f"{path} cannot be read: {where}{reason}") from None
         return cls.from_plain(data, str(path))
 
     @classmethod
-    def from_plain(cls, data: Any, source: str) -> RunSettings:
+    def from_plain(cls, data: Any, source: str) -> Self:
         """Check plain values that claim to be all settings of a run; ``source`` names them in messages.
 
         Raises:
@@ -297,13 +298,6 @@ class _Loader(yaml.SafeLoader):
             if key.value in names[:number]:
                 raise yaml.MarkedYAMLError(problem=f"{key.value} stands there twice", problem_mark=key.start_mark)
         return super().construct_mapping(node, deep)
-
-
-def _yaml_reason(error: Exception) -> str:
-    """Return on one line what is wrong, and where."""
-    mark = getattr(error, "problem_mark", None)
-    where = "" if mark is None else f"line {mark.line + 1}: "
-    return where + " ".join(str(getattr(error, "problem", None) or error).split())
 
 
 def _with_text_names(value: Any) -> Any:

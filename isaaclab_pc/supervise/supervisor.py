@@ -4,7 +4,7 @@
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from isaaclab_pc.supervise.oom_watch import OthersWatch
 from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
 from isaaclab_pc.supervise.watch import WorkerWatch
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.files import end_of
 
 StartCommand = Callable[[TrainJob, Path, bool], list[str]]
 """Writes a job into a run's folder, and returns the command line of the processes that train; whether it is a restart
@@ -52,13 +53,15 @@ def supervise(
         (record.folder / JOB_NAME).unlink(missing_ok=True)
 
 
+@dataclass
 class _Supervisor:
-    def __init__(self, record: RunRecord, start: StartCommand, flag: SignalFlag, clock: Callable[[], float]) -> None:
-        self._record = record
-        self._start = start
-        self._flag = flag
-        self._clock = clock
-        self._limit = RestartLimit(clock)
+    _record: RunRecord
+    _start: StartCommand
+    _flag: SignalFlag
+    _clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._limit = RestartLimit(self._clock)
         self._deaths_in_a_row = 0
         """Deaths since the last completed iteration."""
         self._died_at: float | None = None
@@ -124,7 +127,7 @@ class _Supervisor:
 
         death = watch.verdict or classify_death(
             code,
-            _end_of(log, log_size),
+            end_of(log, _TAIL_BYTES, log_size).decode(errors="replace") if log.exists() else "",
             status,
             watch.recent_oom_kills(),
             may_lose_ranks=run.nodes > 1 or run.cluster is not None,
@@ -163,7 +166,9 @@ class _Supervisor:
         """Count a death. Treat two kills without progress as out of memory."""
         self._died_at = self._clock()
         self._deaths_in_a_row += 1
-        if death.cause is DeathCause.KILLED and self._deaths_in_a_row > 1 and not _kernel_counts_kills():
+        # In some containers, the kernel's count of kills for lack of memory cannot be read.
+        is_counted = any(group.oom_kills() is not None for group in memory_cgroups())
+        if death.cause is DeathCause.KILLED and self._deaths_in_a_row > 1 and not is_counted:
             detail = f"{death.detail}, twice without an iteration in between"
             death = Death(DeathCause.OUT_OF_MEMORY, detail)
         data = self._record.data
@@ -215,21 +220,6 @@ class _Supervisor:
         change = f", with {restart.note}" if restart.note else ""
         _say(death, f"it goes on {where}, {iterations} lost{change}")
         return TrainJob(settings, checkpoint)
-
-
-def _kernel_counts_kills() -> bool:
-    """Tell whether the kernel's count of kills for lack of memory can be read; in some containers it cannot."""
-    return any(group.oom_kills() is not None for group in memory_cgroups())
-
-
-def _end_of(log: Path, begin: int) -> str:
-    """Return the end of the output that was added to a log."""
-    if not log.exists():
-        return ""
-    with log.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(begin, size - _TAIL_BYTES))
-        return file.read().decode(errors="replace")
 
 
 def _say(death: Death, then: str) -> None:

@@ -11,6 +11,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from isaaclab_pc.utils.environment import environment_variables
+
 PROGRAM = "isaaclab-pc"
 """Name of the console script."""
 
@@ -28,15 +30,8 @@ def in_repository() -> bool:
 @contextlib.contextmanager
 def started_as_program() -> Iterator[None]:
     """Tell this block, and processes that it starts, that the user has started the console script."""
-    before = os.environ.get(_IS_PROGRAM)
-    os.environ[_IS_PROGRAM] = "1"
-    try:
+    with environment_variables({_IS_PROGRAM: "1"}):
         yield
-    finally:
-        if before is None:
-            del os.environ[_IS_PROGRAM]
-        else:
-            os.environ[_IS_PROGRAM] = before
 
 
 def as_started(text: str) -> str:

@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -50,12 +50,8 @@ class Screen:
         self._began = 0.0
         self._spoke = 0.0
         self._error: str | None = None
-        self._files: dict[str, list[str]] = {}
-
-    @property
-    def files(self) -> Mapping[str, Sequence[str]]:
+        self.files: dict[str, list[str]] = {}
         """Paths of what was made so far, by its kind."""
-        return self._files
 
     def show(self, event: Event) -> None:
         """Show an event; that of a phase begins it, ends it, or tells how far it has come."""
@@ -92,7 +88,7 @@ class Screen:
     def made(self, what: str, path: Path, text: str = "") -> None:
         """Show where a file of some kind, such as ``report``, was made; ``text`` describes it for people."""
         with self._lock:
-            self._files.setdefault(what, []).append(str(path))
+            self.files.setdefault(what, []).append(str(path))
             self._write_text(f"{text or what}: {path}", always=True)
 
     def begin(self, phase: PhaseName, what: str = "") -> None:
@@ -125,7 +121,7 @@ class Screen:
         """End whatever runs, and tell the exit code of the script."""
         with self._lock:
             self.end_phase()
-            self._write_event(End(exit_code=exit_code, error=self._error, files=self._files))
+            self._write_event(End(exit_code=exit_code, error=self._error, files=self.files))
 
     def receive(self, line: str) -> None:
         """Show a line of a child, without its line feed: an event of its :class:`Wire`, or text."""

@@ -3,7 +3,7 @@
 
 import math
 
-from isaaclab_pc.terminal.events import Event, Iterated, Memory, Phase, TrialStatus, TuneProgress
+from isaaclab_pc.terminal.events import Event, Iterated, Phase, TrialStatus, TuneProgress
 
 _MOST_RUNNING = 6
 """Trials that one line of a foot has room for."""
@@ -23,7 +23,10 @@ def event_text(event: Event) -> str:
     if isinstance(event, Iterated):
         return iteration_line(event)
     if isinstance(event, TrialStatus):
-        return _trial_line(event)
+        values = " ".join(f"{key}={value}" for key, value in event.values.items())
+        score = "" if event.score is None else f", {event.metric} {event.score:.4g}"
+        error = "" if event.error is None else f": {event.error}"
+        return f"trial {event.trial} ({values}) {event.status}, iteration {event.iteration}{score}{error}"
     if isinstance(event, TuneProgress):
         return _trials_line(event)
     return getattr(event, "text", "")
@@ -52,8 +55,16 @@ def iteration_numbers(event: Iterated) -> list[str]:
 
     causes = ", ".join(f"{cause} {count}" for cause, count in event.guard.items() if count)
     health = f"guard {causes or 'nothing'}  restarts {event.restarts}"
-    memory = f"{_memory(event.memory)}  " if event.memory is not None else ""
-    return [f"{progress}  {_results(event)}", f"{speed}  {_times(event)}", memory + health]
+    if event.memory is not None:
+        memory = event.memory
+        uses = {
+            "memory": (memory.host_bytes, memory.host_limit),
+            "GPU": (memory.device_bytes, memory.device_limit),
+        }
+        known = ((name, used, limit) for name, (used, limit) in uses.items() if used is not None and limit is not None)
+        parts = [f"{name} {used / 2**30:.1f} of {limit / 2**30:.1f} GiB" for name, used, limit in known]
+        health = "  ".join([*parts, health])
+    return [f"{progress}  {_results(event)}", f"{speed}  {_times(event)}", health]
 
 
 def trials_numbers(event: TuneProgress) -> list[str]:
@@ -71,13 +82,6 @@ def _trials_line(event: TuneProgress) -> str:
     return "  ".join(parts)
 
 
-def _trial_line(event: TrialStatus) -> str:
-    values = " ".join(f"{key}={value}" for key, value in event.values.items())
-    score = "" if event.score is None else f", {event.metric} {event.score:.4g}"
-    error = "" if event.error is None else f": {event.error}"
-    return f"trial {event.trial} ({values}) {event.status}, iteration {event.iteration}{score}{error}"
-
-
 def _results(event: Iterated) -> str:
     success = _number(event, "success_rate", ".0f", scale=100)
     return f"reward {_number(event, 'mean_reward', '.2f')}  success {success} %"
@@ -90,15 +94,6 @@ def _times(event: Iterated) -> str:
 def _number(event: Iterated, name: str, format_spec: str, scale: float = 1.0) -> str:
     value = event.metrics.get(name, math.nan)
     return format(scale * value, format_spec) if math.isfinite(value) else "-"
-
-
-def _memory(memory: Memory) -> str:
-    uses = {
-        "memory": (memory.host_bytes, memory.host_limit),
-        "GPU": (memory.device_bytes, memory.device_limit),
-    }
-    known = ((name, used, limit) for name, (used, limit) in uses.items() if used is not None and limit is not None)
-    return "  ".join(f"{name} {used / 2**30:.1f} of {limit / 2**30:.1f} GiB" for name, used, limit in known)
 
 
 def _phase_line(event: Phase) -> str:

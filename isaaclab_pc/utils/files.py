@@ -76,6 +76,13 @@ def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator
         lock.release()
 
 
+def end_of(path: Path, most: int, begin: int = 0) -> bytes:
+    """Return the end of a file, ``most`` bytes of it at most, and nothing before the byte ``begin``."""
+    with path.open("rb") as file:
+        file.seek(max(begin, file.seek(0, os.SEEK_END) - most))
+        return file.read()
+
+
 def full_disk(error: BaseException) -> str:
     """Return what the system says of a full disk or quota, with the file, where an error came of one; else ""."""
     for cause in error_chain(error):

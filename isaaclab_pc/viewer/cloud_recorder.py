@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Records the inputs of a point-cloud sensor, from which its clouds can be made again without a simulator."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-if TYPE_CHECKING:
-    from isaaclab_pc.sensors import PointCloud
+from isaaclab_pc.sensors import PointCloud
 
 _IDENTITY = (0.0, 0.0, 0.0, 1.0)
 

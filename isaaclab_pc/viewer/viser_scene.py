@@ -35,7 +35,11 @@ class ViserScene:
         """Empty the scene, and look at the environments."""
         self._scene = server.scene
         self._layout = layout
-        self._crop = None if layout.crop is None else _edges(layout.crop)
+        self._crop: np.ndarray | None = None
+        """The twelve edges of the crop's box, shape (12, 2, 3)."""
+        if layout.crop is not None:
+            corners = combinations(np.array(list(product(*layout.crop.T)), np.float32), 2)
+            self._crop = np.array([(a, b) for a, b in corners if (a != b).sum() == 1])
         self.handles: dict[str, Any] = {}
         """Nodes of the scene, by name."""
         self._scene.reset()
@@ -113,12 +117,6 @@ class ViserScene:
             self.handles[name] = add(name, **look)
         self.handles[name].position = pose[:3]
         self.handles[name].wxyz = np.roll(pose[3:], 1)
-
-
-def _edges(corners: np.ndarray) -> np.ndarray:
-    """Return the twelve edges of a box with the given lowest and highest corner, shape (12, 2, 3)."""
-    points = np.array(list(product(*corners.T)), np.float32)
-    return np.array([(a, b) for a, b in combinations(points, 2) if (a != b).sum() == 1])
 
 
 def _at(position: np.ndarray) -> Poses:

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import faulthandler
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,71 +18,33 @@ from isaaclab_pc.physics.idle_threads import limit_spinning
 from isaaclab_pc.processes.child_process import exit_code_of
 from isaaclab_pc.processes.output_filter import divert_output
 from isaaclab_pc.run.folder import LOG_NAME
-from isaaclab_pc.run.jobs import (
-    JOBS,
-    CheckJob,
-    DemoJob,
-    ExportJob,
-    Job,
-    PlanJob,
-    PlayJob,
-    ProbeJob,
-    ReplayJob,
-    StabilityJob,
-    TrainJob,
-    ViewJob,
-)
+from isaaclab_pc.run.jobs import JOBS, DemoJob, Job
 from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
 
+_WORKERS = {
+    "train": "train:train",
+    "play": "play:play",
+    "export": "export:export",
+    "probe": "probe:probe",
+    "plan": "plan:plan",
+    "check": "plan:check",
+    "demo": "demo:demo",
+    "replay": "replay:replay_dump",
+    "stability": "stability:measure",
+    "view": "view:view",
+}
+"""Module and function of each kind of job; the function takes the job, its folder and the screen."""
+
 
 def work(job: Job, folder: Path, screen: Screen) -> int:
-    """Do a job; each kind has its own imports."""
-    match job:
-        case TrainJob():
-            from isaaclab_pc.workers.train import train
-
-            return train(job, folder, screen)
-        case PlayJob():
-            from isaaclab_pc.workers.play import play
-
-            return play(job, folder, screen)
-        case ExportJob():
-            from isaaclab_pc.workers.export import export
-
-            return export(job, folder, screen)
-        case ProbeJob():
-            from isaaclab_pc.workers.probe import probe
-
-            return probe(job)
-        case PlanJob():
-            from isaaclab_pc.workers.plan import plan
-
-            return plan(job)
-        case CheckJob():
-            from isaaclab_pc.workers.plan import check
-
-            return check(job)
-        case DemoJob():
-            # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a
-            # lock of its own, and gives advice where the file system has none.
-            os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
-            from isaaclab_pc.workers.demo import demo
-
-            return demo(job, screen)
-        case ReplayJob():
-            from isaaclab_pc.workers.replay import replay_dump
-
-            return replay_dump(job)
-        case StabilityJob():
-            from isaaclab_pc.workers.stability import measure
-
-            return measure(job.settings, job.values, job.result)
-        case ViewJob():
-            from isaaclab_pc.workers.view import view
-
-            return view(job, folder, screen)
-    raise AssertionError(f"no worker for {job.mode}")
+    """Do a job; only its own imports are loaded."""
+    if isinstance(job, DemoJob):
+        # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a lock of
+        # its own, and gives advice where the file system has none.
+        os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+    worker = pkgutil.resolve_name(f"{__package__}.{_WORKERS[job.mode]}")
+    return worker(job, folder, screen)
 
 
 def main(argv: Sequence[str]) -> int:

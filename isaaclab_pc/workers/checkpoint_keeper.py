@@ -81,7 +81,12 @@ class CheckpointKeeper:
             best = latest
         self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best), completed_iterations=completed)
 
-        self._remove_old(keep={latest.path, best.path})
+        # By age, not by iteration: a run that is resumed from an older checkpoint writes lower iterations later.
+        files = (self._record.folder / CHECKPOINT_FOLDER).glob("model_*.pt")
+        for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)[:-NUM_KEPT]:
+            if f"{CHECKPOINT_FOLDER}/{file.name}" not in (latest.path, best.path):
+                file.unlink()
+
         self._last_save = self._clock()
         self._success_rates.clear()
         return path
@@ -112,13 +117,6 @@ class CheckpointKeeper:
 
         self._last_evaluation = self._clock()
         return is_best
-
-    def _remove_old(self, keep: set[str]) -> None:
-        # By age, not by iteration: a run that is resumed from an older checkpoint writes lower iterations later.
-        files = (self._record.folder / CHECKPOINT_FOLDER).glob("model_*.pt")
-        for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)[:-NUM_KEPT]:
-            if f"{CHECKPOINT_FOLDER}/{file.name}" not in keep:
-                file.unlink()
 
 
 def _score(evaluation: Evaluation) -> tuple[float, float]:

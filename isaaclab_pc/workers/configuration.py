@@ -21,7 +21,7 @@ def configuration_digest(settings: RunSettings, num_envs: int) -> str:
     """
     same = settings.with_values({"seed": 0, "max_iterations": None})
     resolved = resolve(same, num_envs, "digest")
-    parts = _plain([resolved.env_cfg, resolved.agent_cfg], resolved.device)
+    parts = _plain([resolved.env_cfg, resolved.agent_cfg], settings.device)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 

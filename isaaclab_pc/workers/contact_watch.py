@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.num_envs.classify import ContactOverflow, contact_overflow
+from isaaclab_pc.num_envs.classify import contact_overflow
 from isaaclab_pc.physics import ContactUsage, grown
 from isaaclab_pc.processes.output_filter import LogTail
 
@@ -32,7 +32,13 @@ class ContactWatch:
 
         warning = dropped_contacts(self.usage)
         if self.usage is None and (overflow := contact_overflow(self._log.lines())) is not None:
-            warning = _physx_warning(overflow)
+            advice = [
+                f"set env.sim.physics.{field}={math.ceil(_PHYSX_HEADROOM * size)}"
+                if size
+                else f"raise env.sim.physics.{field}"
+                for field, size in overflow.sizes.items()
+            ]
+            warning = f"PhysX drops contacts ({overflow.line}): {', '.join(advice)}"
         self._warned = bool(warning)
         return warning
 
@@ -57,11 +63,3 @@ def dropped_contacts(usage: ContactUsage | None) -> str:
         return ""
     settings = " ".join(f"physics.{name}={value}" for name, value in grown(usage).items())
     return f"the solver drops contacts ({'; '.join(parts)}): set {settings}"
-
-
-def _physx_warning(overflow: ContactOverflow) -> str:
-    advice = [
-        f"set env.sim.physics.{field}={math.ceil(_PHYSX_HEADROOM * size)}" if size else f"raise env.sim.physics.{field}"
-        for field, size in overflow.sizes.items()
-    ]
-    return f"PhysX drops contacts ({overflow.line}): {', '.join(advice)}"

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -169,7 +170,7 @@ def record(
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
-def demo(job: DemoJob, screen: Screen) -> int:
+def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
     """Add waves to a file, checked and locked by the parent, until it has enough episodes.
 
     Raises:

@@ -10,15 +10,15 @@ from isaaclab_pc.run.jobs import CheckJob, PlanJob
 from isaaclab_pc.workers.resolve import resolve
 
 
-def plan(job: PlanJob) -> int:
+def plan(job: PlanJob, *_: object) -> int:
     """Write the batch plan of a run and the findings of its preflight; ConfigError where the settings do not fit."""
     resolved = resolve(job.settings, job.num_envs, "plan")
-    findings = preflight(resolved.env_cfg, Machine.here(resolved.device), resolved.settings.visualizers)
+    findings = preflight(resolved.env_cfg, Machine.here(job.settings.device), job.settings.visualizers)
     Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(job.result)
     return 0
 
 
-def check(job: CheckJob) -> int:
+def check(job: CheckJob, *_: object) -> int:
     """Write the numbers of iterations of many runs; ConfigError where the settings of one do not fit."""
     iterations = set()
     for settings in job.runs:

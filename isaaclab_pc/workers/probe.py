@@ -29,7 +29,7 @@ FAULTY_SHARE = 0.1
 """Largest share of environment steps that may end by a fault; beyond it, the outcome is ``nan``."""
 
 
-def probe(job: ProbeJob) -> int:
+def probe(job: ProbeJob, *_: object) -> int:
     """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
 
     Raises:

@@ -1,27 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A probe's own report: its memory, for the ledger, and its phase, which is known even if it never returns."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import torch
 
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.guards.step_hooks import add_step_hook
+from isaaclab_pc.learners import Runner
 from isaaclab_pc.num_envs.gpu import Gpu, held_by_libraries
 from isaaclab_pc.num_envs.trial import MemoryReport, Progress, TrainingPhase
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from isaaclab_pc.workers.phase_file import PhaseFile
-
-if TYPE_CHECKING:
-    from isaaclab_pc.faults.recorder import Recorder
-    from isaaclab_pc.learners import Runner
-    from isaaclab_pc.workers.resolve import Resolved
+from isaaclab_pc.workers.resolve import Resolved
 
 
 class TooManyEnvironmentsError(Exception):

@@ -78,16 +78,12 @@ def _physics_steps(
         process_action(action)
         for substep in range(1, env.cfg.decimation + 1):
             apply_action()
-            _run_physics_step(env)
+            env.scene.write_data_to_sim()
+            env.sim.step(render=False)
+            if env.sim.is_rendering:
+                env.sim.render()
+            env.scene.update(dt=env.physics_dt)
             yield step, substep, reader.read_state()
-
-
-def _run_physics_step(env: Any) -> None:
-    env.scene.write_data_to_sim()
-    env.sim.step(render=False)
-    if env.sim.is_rendering:
-        env.sim.render()
-    env.scene.update(dt=env.physics_dt)
 
 
 def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: Sequence[list[Reading]]) -> Fault:
@@ -113,7 +109,7 @@ def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: S
     )
 
 
-def replay_dump(job: ReplayJob) -> int:
+def replay_dump(job: ReplayJob, *_: object) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
     With the recorded physics every step begins in its recorded state, which finds a fault in the physics step in which
@@ -132,7 +128,7 @@ def replay_dump(job: ReplayJob) -> int:
         history = History(env, dump, job.position)
         finding = replay(env, history, from_each_step)
         result = ReplayResult(
-            backend=resolved.backend,
+            backend=resolved.settings.physics.backend,
             dt=env.physics_dt,
             decimation=env.cfg.decimation,
             episode_step=tuple(history.episode_step),

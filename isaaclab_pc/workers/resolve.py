@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From the settings of a run to the configs of its environment and agent; starts no simulator."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.cli.task_names import load_task_packages
+from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.errors import ConfigError, describe_error
+from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.learners import Adapter, LearnerOptions, TeacherPolicy, agent_key, load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.physics import apply_physics
@@ -24,9 +24,6 @@ from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism
 from isaaclab_pc.workers.registration import check_kind, check_registration
-
-if TYPE_CHECKING:
-    from isaaclab_pc.guards import GuardCfg
 
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
 
@@ -60,21 +57,6 @@ class Resolved:
     """Guard of an environment that has none of its own."""
 
     @property
-    def task(self) -> str:
-        """Gym id."""
-        return self.settings.task
-
-    @property
-    def backend(self) -> str:
-        """Physics backend."""
-        return self.settings.physics.backend
-
-    @property
-    def device(self) -> str:
-        """Torch device."""
-        return self.settings.device
-
-    @property
     def overrides(self) -> tuple[str, ...]:
         """The user's ``env.*`` and ``agent.*``."""
         return (*self.settings.env_overrides, *self.settings.agent_overrides)
@@ -86,14 +68,13 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     Raises:
         ConfigError: A setting, an ``env.*`` or an ``agent.*`` override does not fit, or something is not installed.
     """
-    from isaaclab_pc.envs import PointCloudEnvCfg
-    from isaaclab_pc.guards import GuardCfg
-
     _check_device(settings.device)
     adapter = load_adapter(settings.runner)
     env_cfg, agent_cfg = _load_configs(settings)
     _choose_networks(agent_cfg, settings)
-    _choose_length(agent_cfg, settings)
+    is_set = any(text.startswith("agent.max_iterations=") for text in settings.agent_overrides)
+    if settings.obs == "depth" and not is_set and hasattr(agent_cfg, "depth_iterations"):
+        agent_cfg.max_iterations = agent_cfg.depth_iterations
 
     env_cfg.sim.device = settings.device
     env_cfg.seed = settings.seed
@@ -228,13 +209,6 @@ def _choose_networks(agent_cfg: Any, settings: RunSettings) -> None:
             network[field] = value
 
 
-def _choose_length(agent_cfg: Any, settings: RunSettings) -> None:
-    """Give a student of depth images its own number of iterations, where none is set."""
-    is_set = any(text.startswith("agent.max_iterations=") for text in settings.agent_overrides)
-    if settings.obs == "depth" and not is_set and hasattr(agent_cfg, "depth_iterations"):
-        agent_cfg.max_iterations = agent_cfg.depth_iterations
-
-
 def _parts_with(name: str, config: Any) -> Iterator[dict[str, Any]]:
     """Yield the fields of the parts of an agent's configuration that have this one, of whatever library."""
     fields = config if isinstance(config, dict) else vars(config) if is_dataclass(config) else {}
@@ -321,17 +295,6 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     apply_points(env_cfg, settings.points, settings.env_overrides)
     _apply_guard(env_cfg.guard, settings.guard)
     _apply_robot(env_cfg, settings)
-    _check_preset(settings)
-    apply_physics(env_cfg, settings.physics)
-
-    camera = env_cfg.scene.camera
-    if settings.obs == "points" and camera is not None:
-        check_points(env_cfg)
-        check_crop(camera, settings.points, env_cfg.scene.points)
-
-
-def _check_preset(settings: RunSettings) -> None:
-    """Refuse a preset beside ``env.*`` overrides that it would silently replace."""
     preset = settings.physics.preset
     given = [text for text in settings.env_overrides if text.partition("=")[0] in _SET_BY_PRESETS]
     if preset is not None and given:
@@ -339,6 +302,12 @@ def _check_preset(settings: RunSettings) -> None:
             f"{given[0]} and physics.preset={preset} set the same field: give physics.dt, physics.substeps or "
             "physics.position_iterations, which win over the preset, or leave out physics.preset."
         )
+    apply_physics(env_cfg, settings.physics)
+
+    camera = env_cfg.scene.camera
+    if settings.obs == "points" and camera is not None:
+        check_points(env_cfg)
+        check_crop(camera, settings.points, env_cfg.scene.points)
 
 
 def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:

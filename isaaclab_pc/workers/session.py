@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A running environment and its runner, made from settings; used by every worker that simulates."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 import traceback
@@ -10,9 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
+
+from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.errors import ConfigError, describe_error, error_chain
+from isaaclab_pc.faults.recorder import Recorder, RecorderCfg
 from isaaclab_pc.learners import Runner
 from isaaclab_pc.num_envs.classify import out_of_memory_line
 from isaaclab_pc.num_envs.machine import Machine
@@ -20,12 +22,9 @@ from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.web_address import serve_isaaclab_viser
+from isaaclab_pc.workers.probe_watch import ProbeWatch
 from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
-
-if TYPE_CHECKING:
-    from isaaclab_pc.faults.recorder import Recorder
-    from isaaclab_pc.workers.probe_watch import ProbeWatch
 
 
 @dataclass
@@ -80,7 +79,6 @@ def open_session(
 
     from isaaclab.utils.io import dump_yaml
 
-    from isaaclab_pc.envs import PointCloudEnvCfg
     from isaaclab_pc.physics.asset_checks import check_scene
 
     # Where Isaac Lab's own scripts leave them; before runners, which change their configs.
@@ -116,10 +114,7 @@ def open_env(
     Raises:
         ConfigError: An override cannot be built.
     """
-    import gymnasium as gym
     from isaaclab.app import launch_simulation
-
-    from isaaclab_pc.envs import PointCloudEnvCfg
 
     settings = resolved.settings
     is_ours = isinstance(resolved.env_cfg, PointCloudEnvCfg)
@@ -171,25 +166,19 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
         if not overrides or any(out_of_memory_line(str(one)) for one in chain):
             raise
         traceback.print_exc()
+        # The folder of a run that is refused, its log included, does not stay.
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="isaaclab_pc-", suffix=".log", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exc(file=file)
         raise ConfigError(
             f"{', '.join(overrides)}: {what} cannot be built with that ({describe_error(error)}). Leave it out; the "
-            f"traceback is in {_keep_traceback(error)}."
+            f"traceback is in {file.name}."
         ) from error
-
-
-def _keep_traceback(error: Exception) -> str:
-    """Write a traceback to a file that stays; the folder of a run that is refused, its log included, does not."""
-    with tempfile.NamedTemporaryFile("w", prefix="isaaclab_pc-", suffix=".log", delete=False, encoding="utf-8") as file:
-        traceback.print_exception(error, file=file)
-    return file.name
 
 
 def record_faults(env: Any, settings: RunSettings, folder: Path) -> Recorder | None:
     """Dump the last steps of environments that fail to a folder; None for a task that is not guarded."""
-    import gymnasium as gym
-
-    from isaaclab_pc.faults.recorder import Recorder, RecorderCfg
-
     base: Any = env.unwrapped
     if hasattr(base, "guard") and isinstance(base.single_action_space, gym.spaces.Box):
         about = {"task": settings.task, "config": settings.model_dump(), "backend": settings.physics.backend}

@@ -2,13 +2,12 @@
 """Measure one setting of physics: the expert's success, and failures under random actions."""
 
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from isaaclab_pc.physics.stability import CRASHED, Cell
+from isaaclab_pc.run.jobs import StabilityJob
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.evaluation import evaluate
@@ -26,16 +25,17 @@ WARMUP_STEPS = 5
 """Steps that are not timed."""
 
 
-def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> int:
+def measure(job: StabilityJob, *_: object) -> int:
     """Run the expert and random actions under one setting, and write the :class:`Cell` before anything is closed.
 
-    ``values`` are fields of ``physics`` to change; ``decimation`` stands for ``dt`` at the task's own control rate.
+    Of the values to change, ``decimation`` stands for ``dt`` at the task's own control rate.
 
     Raises:
         ConfigError: The settings do not fit.
     """
+    settings = job.settings
     assert settings.num_envs != "auto"
-    physics: dict[str, float] = dict(values)
+    physics: dict[str, float] = dict(job.values)
     decimation = physics.pop("decimation", None)
     if decimation is not None:
         task = resolve(settings, settings.num_envs, "stability").env_cfg
@@ -43,14 +43,14 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
 
     changed = settings.with_values({f"physics.{name}": value for name, value in physics.items()})
     # The parent reads this where the simulator crashes.
-    Cell(settings=physics, note=CRASHED).write(result)
+    Cell(settings=physics, note=CRASHED).write(job.result)
     with open_env(resolve(changed, settings.num_envs, "stability")) as env:
         measured: dict[str, Any] = _run_expert(env, settings)
         before = guard_counts(env)
         measured |= _run_random_actions(env, settings.seed, settings.device)
         failures = {cause: count - before[cause] for cause, count in guard_counts(env).items()}
         note = dropped_contacts(contact_usage(env))
-        Cell(settings=physics, failures=failures, note=note, **measured).write(result)
+        Cell(settings=physics, failures=failures, note=note, **measured).write(job.result)
     return 0
 
 

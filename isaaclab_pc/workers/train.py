@@ -6,7 +6,7 @@ import math
 import resource
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
-from isaaclab_pc.workers.pace import Pace
 from isaaclab_pc.workers.phase_file import PhaseFile
 from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -126,20 +125,40 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, scree
         record.note(configuration=configuration_digest(settings, int(settings.num_envs)))
     record.update(
         max_iterations=resolved.max_iterations,
-        physics=resolved.backend,
-        device=resolved.device,
+        physics=settings.physics.backend,
+        device=settings.device,
         batch=dict(vars(resolved.plan)),
         build_s=session.build_s,
     )
     each = f"{num_processes} processes with {settings.num_envs}" if num_processes > 1 else f"{settings.num_envs}"
     screen.end_phase()
     screen.say(
-        f"{settings.task}: {each} environments on {resolved.device}, {resolved.backend}, "
+        f"{settings.task}: {each} environments on {settings.device}, {settings.physics.backend}, "
         f"{resolved.plan.horizon} steps per iteration, built in {session.build_s:.1f} s\n"
         f"run: {record.folder}"
     )
     for warning in session.warnings:
         screen.warn(f"warning: {warning}")
+
+
+class Pace:
+    """Estimates the time left from the mean duration of an iteration; the first one, which compiles, only at first."""
+
+    def __init__(self, completed: int, maximum: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to time the iterations of a run that has completed some already, up to the last one."""
+        self._maximum = maximum
+        self._first = completed + 1
+        self._clock = clock
+        self._start = clock()
+
+    def seconds_left(self, completed: int) -> float:
+        """Return the time until the last iteration [s]; called once after each iteration, with the completed ones."""
+        now = self._clock()
+        elapsed = now - self._start
+        if completed == self._first:
+            self._start = now
+        timed = max(completed - self._first, 1)
+        return elapsed / timed * (self._maximum - completed)
 
 
 @dataclass

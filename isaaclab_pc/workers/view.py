@@ -10,10 +10,13 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import torch
+from gymnasium.envs.registration import load_env_creator
 
+from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.processes.child_process import SignalFlag
@@ -72,6 +75,10 @@ class Watch:
     controls: Controls
     recorder: Recorder | None = None
     """Writes the last steps of environments that fail, for a replay."""
+    actor: str = ""
+    """Who acts, for people."""
+    drive: ArmDrive | None = None
+    """Actions of a person; None where a policy acts."""
 
     def __post_init__(self) -> None:
         """Build a reader of the frames."""
@@ -122,15 +129,6 @@ class Watch:
         return f"{text}\n\n`{command_line('replay', f'dump={paths[-1]}')}`" if paths else text
 
 
-class _Opened(NamedTuple):
-    """Running environments, and who acts in them."""
-
-    watch: Watch
-    actor: str
-    drive: ArmDrive | None
-    """Actions of a person; None where a policy acts."""
-
-
 @dataclass(frozen=True)
 class _Viewer:
     """Builds environments, and shows or records them."""
@@ -144,14 +142,14 @@ class _Viewer:
         """Write a recording."""
         controls = Controls()
         controls.speed = math.inf
-        with self._open(settings, controls) as opened:
-            env = opened.watch.env.unwrapped
+        with self._open(settings, controls) as watch:
+            env = watch.env.unwrapped
             steps = self.job.steps or env.max_episode_length
             self.screen.end_phase()
-            self.screen.say(f"recording {steps} steps of {settings.num_envs} environments, {opened.actor} acts")
-            with closing(_recording(path, env, opened.watch.reader.layout, self.job.color)) as recording:
-                opened.watch.run(recording.write, settings.seed, steps, self.stopped)
-            self._report_faults(opened.watch)
+            self.screen.say(f"recording {steps} steps of {settings.num_envs} environments, {watch.actor} acts")
+            with closing(_recording(path, env, watch.reader.layout, self.job.color)) as recording:
+                watch.run(recording.write, settings.seed, steps, self.stopped)
+            self._report_faults(watch)
         player = "any player" if path.suffix == _FILM else f"rerun {path}"
         self.screen.say(f"{path.stat().st_size / 1e6:.1f} MB; {player} shows it")
 
@@ -186,19 +184,19 @@ class _Viewer:
                 controls.redraw = False
                 page.redraw()
 
-        with self._open(settings, controls) as opened:
-            facts = f"{opened.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
+        with self._open(settings, controls) as watch:
+            facts = f"{watch.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
             title = f"### {settings.task}\n{facts}"
-            page.begin(opened.watch.reader.layout, title, settings, self.job.color, opened.drive)
+            page.begin(watch.reader.layout, title, settings, self.job.color, watch.drive)
             controls.message = ""
             self.screen.end_phase()
-            self.screen.say(f"{opened.actor} acts; watch at {page.url}, Ctrl-C ends it")
-            opened.watch.run(page.show, settings.seed, self.job.steps or math.inf, ended, idle)
-            self._report_faults(opened.watch)
+            self.screen.say(f"{watch.actor} acts; watch at {page.url}, Ctrl-C ends it")
+            watch.run(page.show, settings.seed, self.job.steps or math.inf, ended, idle)
+            self._report_faults(watch)
         return wanted[0] if wanted and not self.stopped() else None
 
     @contextmanager
-    def _open(self, settings: RunSettings, controls: Controls) -> Iterator[_Opened]:
+    def _open(self, settings: RunSettings, controls: Controls) -> Iterator[Watch]:
         """Build the environments, and whoever acts in them."""
         assert settings.num_envs != "auto"
         job = self.job
@@ -222,7 +220,7 @@ class _Viewer:
                 act = _make_policy(env.unwrapped, actor, drive, settings.seed)
 
             recorder = record_faults(env, settings, self.folder / "dumps")
-            yield _Opened(Watch(env, act, controls, recorder), actor, drive)
+            yield Watch(env, act, controls, recorder, actor, drive)
 
     def _report_faults(self, watch: Watch) -> None:
         """Print the guard's findings, if there are any."""
@@ -263,11 +261,6 @@ def _make_policy(env: Any, name: str, drive: ArmDrive | None, seed: int) -> Act:
 
 def _resolve(settings: RunSettings, job: ViewJob) -> Resolved:
     """Resolve the settings, and refuse a task that cannot be shown."""
-    import gymnasium as gym
-    from gymnasium.envs.registration import load_env_creator
-
-    from isaaclab_pc.envs import PointCloudEnvCfg
-
     assert settings.num_envs != "auto"
     resolved = resolve(settings, settings.num_envs, "view")
     if not isinstance(resolved.env_cfg, PointCloudEnvCfg):

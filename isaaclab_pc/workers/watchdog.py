@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.learners import Adapter
 from isaaclab_pc.physics.ladder import harder, present_values
 from isaaclab_pc.processes.child_process import ExitCode
@@ -117,13 +118,12 @@ class StormWatch:
         )
 
     def _stop(self, reason: str) -> EarlyStop:
-        from isaaclab_pc.envs import PointCloudEnvCfg
-
         resolved = self._resolved
+        backend = self._physics.backend
         physics = None
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-            present = present_values(resolved.env_cfg, resolved.backend, self._physics.model_dump())
-            physics = harder(present, resolved.backend)
+            present = present_values(resolved.env_cfg, backend, self._physics.model_dump())
+            physics = harder(present, backend)
 
         if physics:
             settings = [f"physics.{name}={value!r}" for name, value in physics.items()]

@@ -7,6 +7,7 @@ import pytest
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.physics.stability import Cell
+from isaaclab_pc.run.jobs import StabilityJob
 from isaaclab_pc.workers import stability as stability_child
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
@@ -23,7 +24,8 @@ def test_a_setting_is_measured_with_expert_and_random_actions(
     monkeypatch.setattr(stability_child, "RANDOM_ENV_STEPS", RANDOM_ENV_STEPS)
     sizes = [f"num_envs={NUM_ENVS}", f"eval.episodes={NUM_ENVS}"]
     config = compose(["task=lift", "device=cpu", f"physics={backend}", "obs=state", *sizes])
-    stability_child.measure(config, {"decimation": 2, "position_iterations": 8}, tmp_path / "cell.json")
+    job = StabilityJob(config, {"decimation": 2, "position_iterations": 8}, tmp_path / "cell.json")
+    stability_child.measure(job)
     cell = Cell.read(tmp_path / "cell.json")
     assert cell.settings == {"dt": pytest.approx(1 / 60), "position_iterations": 8}
     assert (cell.success, cell.episodes) == (1.0, NUM_ENVS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.agents.observation_groups import split_history
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.common.checkpoint_file import (
     check_header,
     check_weights,
@@ -24,8 +25,6 @@ from isaaclab_pc.learners.common.checkpoint_file import (
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from isaaclab_pc.learners.common.batch import BatchPlan
 
 
 class Decision(Enum):
@@ -75,7 +74,7 @@ class LearnerOptions:
     max_iterations: int | None = None
     """Iterations of the whole run."""
 
-    plan: "BatchPlan | None" = None
+    plan: BatchPlan | None = None
     """Horizon and minibatches."""
 
     replay_samples: int | None = None
@@ -265,7 +264,13 @@ class Runner(ABC):
             self.completed_iterations = operator.index(state["iteration"])
             self._restore_library(state)
             set_rng_state(state["rng"], self._device)
-            _resume_training(self._env, state["environment"])
+            # The episodes that the training would have come to next, by the restored generators.
+            base = _unwrapped(self._env)
+            if hasattr(base, "resume_training"):
+                base.resume_training(state["environment"])
+            elif hasattr(base, "common_step_counter"):
+                base.common_step_counter = operator.index(state["environment"]["steps"])
+                base.reset()
         return header
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -322,16 +327,6 @@ def _training_state(env: Any) -> dict[str, Any]:
         return base.training_state()
     # Curricula of Isaac Lab's managers read this.
     return {"steps": int(getattr(base, "common_step_counter", 0))}
-
-
-def _resume_training(env: Any, state: Mapping[str, Any]) -> None:
-    """Start the episodes that a training would have come to next; the random generators must be restored before."""
-    base = _unwrapped(env)
-    if hasattr(base, "resume_training"):
-        base.resume_training(state)
-    elif hasattr(base, "common_step_counter"):
-        base.common_step_counter = operator.index(state["steps"])
-        base.reset()
 
 
 def _without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.supervise import health
+from isaaclab_pc.supervise import watch
 from isaaclab_pc.supervise.deaths import DeathCause
 from isaaclab_pc.supervise.supervisor import supervise
 
@@ -111,7 +111,7 @@ def test_patience_of_the_first_node(tmp_path: Path, checkpoint: Path | None, is_
     words = start_command(TrainJob(settings, checkpoint), tmp_path, is_restart=is_restart)
     assert f"--patience={patience}" in words
     # Otherwise its supervisor takes it for hung.
-    assert patience < health.STARTUP_SECONDS - 120
+    assert patience < watch.STARTUP_SECONDS - 120
 
 
 def test_a_port_that_is_taken_is_told_from_a_node_that_does_not_answer(tmp_path: Path) -> None:

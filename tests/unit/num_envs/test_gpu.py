@@ -11,8 +11,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs import gpu as gpu_module
-from isaaclab_pc.num_envs.cuda_memory import CudaMemory
-from isaaclab_pc.num_envs.gpu import Gpu, OwnMemory, held_by_libraries
+from isaaclab_pc.num_envs.gpu import CudaMemory, Gpu, OwnMemory, held_by_libraries
 from isaaclab_pc.num_envs.trial import Meter
 from tests.fake_nvml import FakeGpu, FakeNvml, process
 from tests.waiting import is_gone
@@ -209,7 +208,7 @@ def test_cuda_is_heard_beside_other_output(tmp_path: Path, monkeypatch: pytest.M
 
 def test_cuda_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_cuda(tmp_path, monkeypatch, "__import__('time').sleep(60)")
-    monkeypatch.setattr("isaaclab_pc.num_envs.cuda_memory._FIRST_S", 1.0)
+    monkeypatch.setattr("isaaclab_pc.num_envs.gpu._FIRST_S", 1.0)
     with pytest.raises(OSError, match="1 s"):
         CudaMemory("cuda:0").read()
 

@@ -25,8 +25,8 @@ def test_profile_is_found_again_by_its_key_until_it_is_dropped(tmp_path: Path) -
     ProfileCache(path).put("b", replace(PROFILE, num_envs=128))
     cache = ProfileCache(path)
     assert cache.get("a") == PROFILE
-    cache.drop("a")
-    cache.drop("c")
+    cache.put("a", None)
+    cache.put("c", None)
     assert [cache.get(key) for key in ("a", "b", "c")] == [None, replace(PROFILE, num_envs=128), None]
 
 

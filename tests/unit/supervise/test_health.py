@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from isaaclab_pc.supervise import oom_watch
 from isaaclab_pc.supervise.deaths import DeathCause
-from isaaclab_pc.supervise.health import SHORTEST_STALL_SECONDS, STARTUP_SECONDS, LeakWatch, StallWatch
 from isaaclab_pc.supervise.oom_watch import OomWatch
-from isaaclab_pc.supervise.watch import _DUMP_SECONDS, _UNKILLABLE_SECONDS, WorkerWatch
+from isaaclab_pc.supervise.watch import (
+    _DUMP_SECONDS,
+    _UNKILLABLE_SECONDS,
+    SHORTEST_STALL_SECONDS,
+    STARTUP_SECONDS,
+    LeakWatch,
+    StallWatch,
+    WorkerWatch,
+)
 
 GIB = 1 << 30
 

@@ -22,7 +22,7 @@ from isaaclab_pc.run import jobs
 from isaaclab_pc.run.folder import WORKER_LOCK
 from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RunRecord
-from isaaclab_pc.supervise import health, oom_watch, supervisor, watch
+from isaaclab_pc.supervise import oom_watch, supervisor, watch
 from isaaclab_pc.supervise.deaths import DeathCause
 from isaaclab_pc.supervise.supervisor import supervise
 from tests.unit.supervise import fake_trainer
@@ -236,7 +236,7 @@ def test_a_leak_is_met_by_a_checkpoint_and_a_restart(run, monkeypatch):
         return not run.leaked and self._seen == 3 and (run.__dict__.update(leaked=True) or True)
 
     run.leaked = False
-    monkeypatch.setattr(health.LeakWatch, "must_act", must_act)
+    monkeypatch.setattr(watch.LeakWatch, "must_act", must_act)
     assert run.start("slow@0") == 0
     (entry,) = run.record.data.restarts
     assert entry.cause == "memory leak"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import pytest
 
-from isaaclab_pc.workers.pace import Pace
+from isaaclab_pc.workers.train import Pace
 
 
 @pytest.mark.parametrize(

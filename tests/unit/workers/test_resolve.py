@@ -63,7 +63,7 @@ def test_settings_reach_the_tasks_config():
     assert cfg.sim.dt == pytest.approx(1 / 90)
     assert cfg.decimation == 3, "the control rate stays"
     assert cfg.sim.physics.num_substeps == 3
-    assert result.backend == "newton_mjwarp"
+    assert result.settings.physics.backend == "newton_mjwarp"
 
 
 @pytest.mark.parametrize(
