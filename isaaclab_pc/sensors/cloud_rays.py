@@ -20,7 +20,7 @@ from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import Cloud
 from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
-from isaaclab_pc.sensors.ray_samplers import CANDIDATES, RaySampler
+from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.sensors.realism.cfg import bounds
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 from isaaclab_pc.sensors.realism.kernels import Parameters
@@ -99,7 +99,7 @@ class CloudRays:
         if cfg.sampler != "random":
             sizes = [camera.image_shape for camera in cameras]
             settings = cfg.sampler, cfg.num_points, sizes, cfg.crop_lower, cfg.voxel_size
-            self._sampler = RaySampler(*settings, self.device)
+            self._sampler = PointSampler(*settings, self.device)
         self._allocate(cfg.num_points * (CANDIDATES if self._sampler else 1), most_leaves * len(cameras))
         self._scene: Any = None
 
@@ -155,10 +155,7 @@ class CloudRays:
             return self._cloud
 
         cloud = self._sampler(self._cloud, keys)
-        if len(to_output) > 0:
-            moved = torch.baddbmm(to_output[:, None, :, 3], cloud.points, to_output[:, :, :3].mT)
-            cloud = replace(cloud, points=moved.masked_fill(cloud.count[:, None, None] == 0, 0.0))
-        return cloud
+        return replace(cloud, points=moved(cloud, to_output))
 
     def _launch(self, arguments: list[Any]) -> None:
         device = str(self.device)

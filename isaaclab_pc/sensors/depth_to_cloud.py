@@ -55,8 +55,9 @@ class DepthToCloud:
     With at most K valid pixels every sampler takes them all.
 
     It runs in numba on the CPU, on as many threads as torch may use, and in Warp on CUDA, on torch's current stream and
-    without host syncs; both take the same pixels. Beside the output a CPU needs one environment's scratch for each
-    thread, CUDA at most 2 bytes a pixel of all environments (``random`` and ``grid``: 0.13), or one environment's.
+    without host syncs. Both take the same pixels with ``random`` and ``grid``; ``voxel`` and ``fps`` choose on CUDA
+    from four times as many random pixels as there are points. Beside the output a CPU needs one environment's scratch
+    for each thread, CUDA 0.13 bytes a pixel of all environments.
 
     Arithmetic is float32: a coordinate is off by about 1e-6 m for cameras within 10 m of the frame. ``float16`` adds at
     most 2^-11 of the coordinate (0.25 mm below 1 m). Points so far away that the output could overflow (16 km in

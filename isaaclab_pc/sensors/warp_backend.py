@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +10,14 @@ import torch
 import warp as wp
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.depth_to_cloud import Cloud
 from isaaclab_pc.sensors.kernels import warp_base_kernels as base
 from isaaclab_pc.sensors.kernels import warp_farthest_kernels as farthest_kernels
 from isaaclab_pc.sensors.kernels import warp_kernels as kernels
 from isaaclab_pc.sensors.kernels import warp_matrix_kernels as matrix_kernels
 from isaaclab_pc.sensors.kernels import warp_rank_kernels as rank_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import WARP_LANES
+from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.tensors.warp_stream import current_stream
 
 if TYPE_CHECKING:
@@ -32,25 +33,15 @@ MOST_ROWS = 2**15
 MOST_COLUMNS = 2**16
 """Image sizes for which row << 16 | column is a positive int32."""
 
-SCRATCH_BYTES_PER_PIXEL = 2
-"""Scratch memory for each pixel of all environments that a sampler may use, unless one environment needs more."""
-
-VOXEL_PLACES_PER_PIXEL = 1.25
-"""Places of the hash table for each pixel: with every pixel in a voxel of its own, four of five are taken."""
-
 
 class WarpBackend:
-    """Run :mod:`isaaclab_pc.sensors.kernels.warp_kernels` on torch's current stream.
+    """Run the Warp kernels on torch's current stream.
 
-    All scratch memory is allocated once. A call allocates nothing and waits for nothing, so it can be captured in a
-    CUDA graph. In bytes per pixel of all environments:
+    ``random`` and ``grid`` take the pixels that numba takes, and all their memory is allocated once: 0.125 bytes per
+    pixel of all environments, a bit each. ``voxel`` and ``fps`` choose by :class:`PointSampler` from several times as
+    many random pixels as there are points. A call waits for nothing, so it can be captured in a CUDA graph.
 
-    - valid pixels: 0.125, a bit each, and for ``voxel`` and ``fps`` 0.125 more, 4 bytes for every 32 of them;
-    - ``voxel``: 0.25 for the first pixels of voxels, and 5 per pixel of the environments that are sampled together;
-    - ``fps``: none on CUDA up to 4,096 pixels an environment, which stay in registers; else 4 likewise.
-
-    As many environments are sampled together as fit into 2 bytes per pixel of all of them, but at least one. Each
-    camera is rounded up to 32 pixels. All environments share the order of the pixels, 4 bytes each.
+    Each camera is rounded up to 32 pixels. All environments share the order of the pixels, 4 bytes each.
     """
 
     def __init__(self, operator: DepthToCloud) -> None:
@@ -59,29 +50,32 @@ class WarpBackend:
         self._device = wp.device_from_torch(operator.device)
         self._torch_device = operator.device
         self._block_lanes, self._warp_lanes = base.lanes_on(str(operator.device))
-        self._scratch: list[torch.Tensor] = []
-        self._sampler = operator.sampler
-        self._takes_ranks = operator.sampler in ("random", "grid")
+        self._is_grid = operator.sampler == "grid"
 
         self._make_scene(operator)
-        num_envs = operator.num_envs
-        slots = self._scene.order.shape[0]
-        self._valid = self._make_bits(num_envs, slots, is_counted=not self._takes_ranks)
-        self._first = self._make_bits(num_envs if operator.sampler == "voxel" else 0, slots)
-        self._first_words = wp.to_torch(self._first.words)
+        n = operator.num_envs
+        words = torch.zeros(n, self._scene.order.shape[0] // WARP_LANES, dtype=torch.int32, device=operator.device)
+        # Torch's memory, so that torch's statistics include it.
+        self._words = wp.from_torch(words, dtype=wp.uint32)
+
+        self._sampler = None
+        if operator.sampler in ("voxel", "fps"):
+            settings = operator.num_points, operator.image_sizes, operator.crop[0], operator.voxel_size
+            self._sampler = PointSampler(operator.sampler, *settings, operator.device)
+            num_candidates = min(CANDIDATES * operator.num_points, len(operator.order))
+            self._candidates = Cloud(
+                torch.zeros(n, num_candidates, 3, device=operator.device),
+                torch.zeros(n, dtype=torch.int32, device=operator.device),
+                torch.zeros(n, num_candidates, dtype=torch.int32, device=operator.device),
+            )
+            self._no_frame = torch.zeros(0, 3, 4, device=operator.device)
 
         # Kernels cannot be compiled while a CUDA graph is captured.
         wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
         wp.load_module(matrix_kernels, device=self._device)
-        if self._takes_ranks:
-            wp.load_module(rank_kernels, device=self._device, block_dim=self._block_lanes)
+        wp.load_module(rank_kernels, device=self._device, block_dim=self._block_lanes)
         if operator.sampler == "fps":
             wp.load_module(farthest_kernels, device=self._device, block_dim=self._block_lanes)
-
-        # Whether an environment may have more points than the registers of a block hold.
-        self._has_many = slots > farthest_kernels.POINTS_OF_LANE * self._block_lanes
-        if operator.sampler == "voxel" or (operator.sampler == "fps" and self._has_many):
-            self._work = self._allocate_work(num_envs, len(operator.order), slots)
 
     def __call__(
         self,
@@ -103,43 +97,54 @@ class WarpBackend:
         The arguments are those of :func:`~isaaclab_pc.sensors.kernels.numba_kernels.sample_clouds`, as tensors; its
         ``points`` are ``kept`` here, and ``points`` are a copy. Both are of one type, float16 or float32.
         """
-        num_envs, num_points = pixels.shape
         # The tensors keep their names, since _array keeps their addresses only.
         matrices = matrices.contiguous()
         to_output = to_output.contiguous()
-        wp_matrices = _array(matrices, base.Matrix)
-        wp_to_output = _array(to_output, base.Matrix)
-        wp_keys = _array(keys, wp.int32)
+        scene = [self._scene, _array(matrices, base.Matrix)]
         wp_mask = _array(mask, wp.bool)
-        dtype = wp.dtype_from_torch(points.dtype)
-        wp_kept = _array(kept, dtype)
-        wp_points = _array(points, dtype)
-        wp_pixels = _array(pixels, wp.int32)
-        wp_count = _array(count, wp.int32)
-        scene = [self._scene, wp_matrices]
-
         self._mark(scene, depths, labels, centers, _array(removed, wp.bool), wp_mask)
-        inputs = [*scene, wp_to_output, wp_keys, wp_mask]
-        outputs = [wp_kept, wp_points, wp_pixels, wp_count]
-        if self._takes_ranks:
-            is_random = self._sampler == "random"
-            arguments = [*inputs, self._valid.words, is_random, *outputs]
-            self._launch(rank_kernels.SAMPLE[dtype], num_envs * self._block_lanes, arguments)
+        if self._sampler is None:
+            self._choose(scene, to_output, keys, mask, kept, points, pixels, count)
             return
 
-        is_voxel = self._sampler == "voxel"
-        self._launch(kernels.count_bits, num_envs * self._block_lanes, [self._valid])
-        if is_voxel:
-            self._find_voxels([*scene, wp_keys, wp_mask, self._valid], wp_keys, num_envs, num_points)
-        else:
-            self._pick_farthest([*scene, wp_keys, wp_mask, self._valid], wp_pixels, num_envs)
-        env_bits = _bits_of(num_points)
-        arguments = [*inputs, self._valid, is_voxel, self._first, env_bits, *outputs]
-        self._launch(kernels.EMIT[dtype], num_envs << env_bits, arguments)
+        given = self._candidates
+        self._choose(scene, self._no_frame, keys, mask, given.points, given.points, given.pixels, given.count)
+        chosen = self._sampler(given, keys)
+        torch.where(mask[:, None, None], moved(chosen, to_output).to(kept.dtype), kept, out=kept)
+        torch.where(mask[:, None], chosen.pixels, pixels, out=pixels)
+        torch.where(mask, chosen.count, count, out=count)
+        points.copy_(kept)
+
+    def _choose(
+        self,
+        scene: list[Any],
+        to_output: torch.Tensor,
+        keys: torch.Tensor,
+        mask: torch.Tensor,
+        kept: torch.Tensor,
+        points: torch.Tensor,
+        pixels: torch.Tensor,
+        count: torch.Tensor,
+    ) -> None:
+        """Choose pixels by their ranks among the valid ones: at random, or one of each part of the curve."""
+        dtype = wp.dtype_from_torch(points.dtype)
+        arguments = [
+            *scene,
+            _array(to_output, base.Matrix),
+            _array(keys, wp.int32),
+            _array(mask, wp.bool),
+            self._words,
+            not self._is_grid,
+            _array(kept, dtype),
+            _array(points, dtype),
+            _array(pixels, wp.int32),
+            _array(count, wp.int32),
+        ]
+        self._launch(rank_kernels.SAMPLE[dtype], len(pixels) * self._block_lanes, arguments)
 
     def _mark(self, scene: list[Any], depths: Any, labels: Any, centers: Any, removed: Any, mask: Any) -> None:
         """Set the bits of the valid pixels of all cameras."""
-        num_envs = self._valid.words.shape[0]
+        num_envs = self._words.shape[0]
         images = zip(self._cameras, self._env_bits, depths, labels, strict=True)
         for index, (camera, env_bits, image, classes) in enumerate(images):
             camera.images = image.data_ptr()
@@ -150,32 +155,8 @@ class WarpBackend:
             self._launch(
                 kernels.MARK[type(table)],
                 (num_envs << env_bits) * self._warp_lanes,
-                [index, camera, table, _array(classes, wp.int32), removed, env_bits, *scene, mask, self._valid],
+                [index, camera, table, _array(classes, wp.int32), removed, env_bits, *scene, mask, self._words],
             )
-
-    def _find_voxels(self, inputs: list[Any], keys: Any, num_envs: int, num_points: int) -> None:
-        slots = self._scene.order.shape[0]
-        places = self._work.shape[1]
-        self._first_words.zero_()
-        for env, rows in self._rounds(num_envs):
-            self._launch(kernels.enter_voxels, (rows, slots), [env, *inputs, num_points, self._work])
-            self._launch(
-                kernels.collect_voxels, (rows, places), [env, slots, keys, self._valid, self._work, self._first]
-            )
-        self._launch(kernels.count_bits, num_envs * self._block_lanes, [self._first])
-
-    def _pick_farthest(self, inputs: list[Any], pixels: Any, num_envs: int) -> None:
-        self._launch(farthest_kernels.pick_farthest_of_few, num_envs * self._block_lanes, [*inputs, pixels])
-        if self._has_many:
-            for env, rows in self._rounds(num_envs):
-                many = farthest_kernels.pick_farthest_of_many
-                self._launch(many, rows * self._block_lanes, [env, *inputs, self._work, pixels])
-
-    def _rounds(self, num_envs: int) -> Iterator[tuple[int, int]]:
-        """Yield the first of the environments that there is scratch memory for at a time, and how many they are."""
-        together = self._work.shape[0]
-        for env in range(0, num_envs, together):
-            yield env, min(together, num_envs - env)
 
     def _launch(self, kernel: Any, dim: int | tuple[int, ...], inputs: list[Any]) -> None:
         stream = current_stream(self._torch_device)
@@ -220,38 +201,6 @@ class WarpBackend:
         self._scene.cameras = wp.array(self._cameras, dtype=base.Camera, device=self._device)
         self._scene.order = wp.array(np.concatenate(order), dtype=wp.int32, device=self._device)
         self._scene.crop_lower, self._scene.crop_upper = (wp.vec3f(*corner) for corner in operator.crop.tolist())
-        if operator.sampler == "voxel":
-            per_metre = np.float32(1.0) / np.float32(operator.voxel_size)
-            voxels = ((operator.crop[1] - operator.crop[0]) * per_metre).astype(np.int32) + 1
-            self._scene.voxels_per_metre = float(per_metre)
-            self._scene.voxels_y = int(voxels[1])
-            self._scene.voxels_z = int(voxels[2])
-
-    def _allocate_work(self, num_envs: int, num_pixels: int, slots: int) -> wp.array:
-        """Allocate the hash tables (``voxel``) or distances (``fps``) of the environments that are sampled together."""
-        is_voxel = self._sampler == "voxel"
-        columns = int(VOXEL_PLACES_PER_PIXEL * num_pixels) + 1 if is_voxel else slots
-        dtype = torch.int32 if is_voxel else torch.float32
-
-        left = SCRATCH_BYTES_PER_PIXEL * num_envs * num_pixels - sum(tensor.nbytes for tensor in self._scratch)
-        most_rows = int(np.clip(left // (4 * columns), 1, num_envs))
-        # As many in each round, so that the last one does not run nearly empty.
-        rows = _ceil_div(num_envs, _ceil_div(num_envs, most_rows))
-        return self._allocate((rows, columns), dtype, fill=kernels.FREE)
-
-    def _make_bits(self, num_envs: int, slots: int, *, is_counted: bool = True) -> Any:
-        bits = base.Bits()
-        bits.words = self._allocate((num_envs, slots // WARP_LANES), torch.int32, wp.uint32)
-        counted = num_envs if is_counted else 0
-        bits.before = self._allocate((counted, slots // WARP_LANES), torch.int32)
-        bits.total = self._allocate((counted,), torch.int32)
-        return bits
-
-    def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype, wp_dtype: Any = None, fill: int = 0) -> wp.array:
-        # Torch's memory, so that torch's statistics include it.
-        tensor = torch.full(shape, fill, dtype=dtype, device=self._torch_device)
-        self._scratch.append(tensor)
-        return wp.from_torch(tensor, dtype=wp_dtype)
 
 
 def _ceil_div(value: int, divisor: int) -> int:

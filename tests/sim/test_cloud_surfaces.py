@@ -29,6 +29,8 @@ def env(make_env: Callable):
         cfg.scene.points.frame = "env"
         cfg.scene.points.num_points = 1024
         cfg.scene.points.crop_lower = (0.3, -0.3, -0.01)
+        # Without the table's front.
+        cfg.scene.points.crop_upper = (0.84, 0.3, 0.6)
 
     return make_env("IsaacPC-Lift-Cube-Franka-Direct", 4, adjust)
 

@@ -32,6 +32,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     lower_bits,
     moved,
     permuted,
+    sync_block,
     unprojected,
 )
 from isaaclab_pc.sensors.realism.kernels import (
@@ -73,16 +74,6 @@ class Place:
     """Camera, row and column."""
     is_mixture: wp.bool
     """Whether it is known to be one, where it is at an edge."""
-
-
-@wp.func_native("""
-#if defined(__CUDA_ARCH__)
-    __syncthreads();
-#endif
-""")
-def sync_block():
-    """Wait for all threads of the block."""
-    ...
 
 
 @wp.func

@@ -60,22 +60,6 @@ class Scene:
     """Row << 16 | column of each slot's pixel in its camera's image, -1 where there is none: a division less."""
     crop_lower: wp.vec3f
     crop_upper: wp.vec3f
-    voxels_per_metre: wp.float32
-    voxels_y: wp.int32
-    """Voxels along the crop's y axis."""
-    voxels_z: wp.int32
-
-
-@wp.struct
-class Bits:
-    """A set of slots for each environment."""
-
-    words: wp.array2d(dtype=wp.uint32)
-    """Shape (N, W)."""
-    before: wp.array2d(dtype=wp.int32)
-    """Members in the words before each one, shape (N, W)."""
-    total: wp.array(dtype=wp.int32)
-    """Shape (N,)."""
 
 
 @wp.func_native("""
@@ -127,6 +111,16 @@ def block_bits() -> wp.int32:
 @wp.func
 def lower_bits(number: wp.int32, bits: wp.int32) -> wp.int32:
     return number & ((1 << bits) - 1)
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+#endif
+""")
+def sync_block():
+    """Wait for the other threads of the block, which must all call this."""
+    ...
 
 
 @wp.func
@@ -191,55 +185,6 @@ def nth_bit(bits: wp.uint32, n: wp.int32) -> wp.int32:
             position += width
         width = width // 2
     return position
-
-
-@wp.func
-def slot_of(rank: wp.int32, bits: Bits, env: wp.int32) -> wp.int32:
-    """Return the slot of the member of the given rank."""
-    lower = wp.int32(0)
-    upper = bits.words.shape[1]
-    while upper - lower > 1:
-        middle = (lower + upper) // 2
-        if bits.before[env, middle] <= rank:
-            lower = middle
-        else:
-            upper = middle
-
-    return lower * 32 + nth_bit(bits.words[env, lower], rank - bits.before[env, lower])
-
-
-@wp.func
-def slot_of_rest(rank: wp.int32, bits: Bits, without: Bits, env: wp.int32) -> wp.int32:
-    """Do as :func:`slot_of`, but count only members of ``bits`` that are not in its subset ``without``."""
-    lower = wp.int32(0)
-    upper = bits.words.shape[1]
-    while upper - lower > 1:
-        middle = (lower + upper) // 2
-        if bits.before[env, middle] - without.before[env, middle] <= rank:
-            lower = middle
-        else:
-            upper = middle
-
-    rest = bits.words[env, lower] & ~without.words[env, lower]
-    return lower * 32 + nth_bit(rest, rank - (bits.before[env, lower] - without.before[env, lower]))
-
-
-@wp.func
-def rank_of(slot: wp.int32, bits: Bits, env: wp.int32) -> wp.int32:
-    """Return how many members come before a slot."""
-    lower_bits = (wp.uint32(1) << wp.uint32(slot % 32)) - wp.uint32(1)
-    return bits.before[env, slot // 32] + popcount(bits.words[env, slot // 32] & lower_bits)
-
-
-@wp.func
-def holds(slot: wp.int32, bits: Bits, env: wp.int32) -> wp.bool:
-    return ((bits.words[env, slot // 32] >> wp.uint32(slot % 32)) & wp.uint32(1)) != wp.uint32(0)
-
-
-@wp.func
-def start_of(bits: Bits, env: wp.int32, key: wp.uint32) -> wp.int32:
-    """Return a random member's slot."""
-    return slot_of(below(mix(key), bits.total[env]), bits, env)
 
 
 @wp.func

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cloud operator on CUDA: the algorithms and pixels of :mod:`isaaclab_pc.sensors.kernels.numba_kernels`.
+"""Which pixels are valid, on CUDA: those of :mod:`isaaclab_pc.sensors.kernels.numba_kernels`.
 
 The same code runs on the CPU, with blocks and warps of one lane, which is for tests.
 """
@@ -9,40 +9,22 @@ from typing import Any
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.warp_base_kernels import (
-    Bits,
     Camera,
     Matrix,
     Scene,
-    below,
-    block_bits,
     center_of,
-    clear_point,
     depth_at,
-    holds,
     image_of,
-    keep_point,
     lower_bits,
-    mix,
-    permuted,
     pixel_of,
     place_of,
-    point_of,
-    popcount,
-    rank_of,
-    slot_of,
-    slot_of_rest,
-    start_of,
     unprojected,
     warp_bits,
-    write_point,
 )
 
-FREE = wp.constant(-1)
-"""An empty place of the table of voxels."""
-
 # A loop over the grid, which no launch of ours needs, would cost registers.
-# Products are rounded before they are added, as in numba: otherwise points at the faces of the crop or of voxels would
-# fall on the other side.
+# Products are rounded before they are added, as in numba: otherwise points at the faces of the crop would fall on the
+# other side.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 
 
@@ -105,7 +87,7 @@ def mark(
     scene: Scene,
     matrices: wp.array2d(dtype=Matrix),
     mask: wp.array(dtype=wp.bool),
-    valid: Bits,
+    words: wp.array2d(dtype=wp.uint32),
 ):
     """Set the bits of one camera's valid pixels.
 
@@ -134,181 +116,9 @@ def mark(
             bits = with_bit(bits, bit, inside)
 
         if lane == 0:
-            valid.words[env, camera.first_word + word] = bits
+            words[env, camera.first_word + word] = bits
         word += 1 << env_bits
 
 
 MARK = {kind: wp.overload(mark, {"centers": kind}) for kind in (wp.int32, wp.uint64)}
 """Variants of :func:`mark`: of a pinhole, which needs a fifth fewer registers, and of a lens."""
-
-
-@wp.kernel
-def count_bits(bits: Bits):
-    """Fill ``before`` and ``total``, one block for each environment."""
-    thread = wp.tid()
-    env = thread >> block_bits()
-    lane = lower_bits(thread, block_bits())
-    num_words = bits.words.shape[1]
-    total = wp.int32(0)
-    for first in range(0, num_words, 1 << block_bits()):
-        word = first + lane
-        ones = wp.int32(0)
-        if word < num_words:
-            ones = popcount(bits.words[env, word])
-        of_lanes = wp.tile(ones)
-        through = wp.untile(wp.tile_scan_inclusive(of_lanes))
-        if word < num_words:
-            bits.before[env, word] = total + through - ones
-        total += wp.tile_extract(wp.tile_sum(of_lanes), 0)
-    if lane == 0:
-        bits.total[env] = total
-
-
-@wp.func
-def voxel_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), env: wp.int32) -> wp.int32:
-    p = (point_of(slot, scene, matrices, env) - scene.crop_lower) * scene.voxels_per_metre
-    return (wp.int32(p[0]) * scene.voxels_y + wp.int32(p[1])) * scene.voxels_z + wp.int32(p[2])
-
-
-@wp.func
-def slot_after(start: wp.int32, steps: wp.int32, num_slots: wp.int32) -> wp.int32:
-    slot = start + steps
-    return wp.where(slot >= num_slots, slot - num_slots, slot)
-
-
-@wp.kernel
-def enter_voxels(
-    first_env: wp.int32,
-    scene: Scene,
-    matrices: wp.array2d(dtype=Matrix),
-    keys: wp.array(dtype=wp.int32),
-    mask: wp.array(dtype=wp.bool),
-    valid: Bits,
-    num_points: wp.int32,
-    table: wp.array2d(dtype=wp.int32),
-):
-    """Write the first valid pixel of every occupied voxel into a hash table, counted from a random start and around.
-
-    One thread for each slot of the environments from ``first_env`` on, one row of ``table`` for each environment. An
-    entry is the least number of slots from the start to a pixel of its voxel. Which place a voxel gets depends on which
-    thread comes first; the entry does not.
-    """
-    row, slot = wp.tid()
-    env = first_env + row
-    total = valid.total[env]
-    if not mask[env] or total <= num_points:
-        return
-    if not holds(slot, valid, env):
-        return
-
-    num_slots = scene.order.shape[0]
-    start = start_of(valid, env, wp.uint32(keys[env]))
-    steps = wp.where(slot >= start, slot - start, slot - start + num_slots)
-    voxel = voxel_of(slot, scene, matrices, env)
-
-    place = below(mix(wp.uint32(voxel)), table.shape[1])
-    other = wp.atomic_cas(table, row, place, FREE, steps)
-    searching = bool(other != FREE)
-    while searching:
-        # A place never passes to another voxel.
-        if voxel_of(slot_after(start, other, num_slots), scene, matrices, env) == voxel:
-            wp.atomic_min(table, row, place, steps)
-            searching = False
-        else:
-            place = wp.where(place + 1 == table.shape[1], 0, place + 1)
-            other = wp.atomic_cas(table, row, place, FREE, steps)
-            searching = other != FREE
-
-
-@wp.kernel
-def collect_voxels(
-    first_env: wp.int32,
-    num_slots: wp.int32,
-    keys: wp.array(dtype=wp.int32),
-    valid: Bits,
-    table: wp.array2d(dtype=wp.int32),
-    first: Bits,
-):
-    """Set the bit of every pixel in ``table`` and empty the table, one thread for each place."""
-    row, place = wp.tid()
-    env = first_env + row
-    steps = table[row, place]
-    if steps == FREE:
-        return
-    table[row, place] = FREE
-    slot = slot_after(start_of(valid, env, wp.uint32(keys[env])), steps, num_slots)
-    wp.atomic_or(first.words, env, slot // 32, wp.uint32(1) << wp.uint32(slot % 32))
-
-
-@wp.func
-def voxel_slot(k: wp.int32, key: wp.uint32, env: wp.int32, valid: Bits, first: Bits) -> wp.int32:
-    """Return the slot of the k-th point: one from each voxel at random, then the other pixels at random.
-
-    Both are numbered in numba's order: the first pixels of voxels from the start and around, the others backwards.
-    """
-    start = start_of(valid, env, key)
-    occupied = first.total[env]
-    first_before = rank_of(start, first, env)
-    if k < occupied:
-        rank = permuted(k, occupied, key) + first_before
-        return slot_of(wp.where(rank >= occupied, rank - occupied, rank), first, env)
-
-    others = valid.total[env] - occupied
-    rank = others - 1 - permuted(k - occupied, others, key) + rank_of(start, valid, env) - first_before
-    return slot_of_rest(wp.where(rank >= others, rank - others, rank), valid, first, env)
-
-
-@wp.kernel
-def emit(
-    scene: Scene,
-    matrices: wp.array2d(dtype=Matrix),
-    to_output: wp.array(dtype=Matrix),
-    keys: wp.array(dtype=wp.int32),
-    mask: wp.array(dtype=wp.bool),
-    valid: Bits,
-    is_voxel: wp.bool,
-    first: Bits,
-    env_bits: wp.int32,
-    kept: wp.array3d(dtype=Any),
-    points: wp.array3d(dtype=Any),
-    pixels: wp.array2d(dtype=wp.int32),
-    count: wp.array(dtype=wp.int32),
-):
-    """Write one point of ``voxel`` or ``fps`` and its pixel a thread, 2 ** ``env_bits`` threads for each environment.
-
-    ``kept`` holds the last points of the environments that are not masked, and is updated. For ``fps`` ``pixels`` holds
-    the ranks of the picks.
-    """
-    thread = wp.tid()
-    env = thread >> env_bits
-    k = lower_bits(thread, env_bits)
-    num_points = pixels.shape[1]
-    if k >= num_points:
-        return
-    if not mask[env]:
-        keep_point(env, k, kept, points)
-        return
-
-    total = valid.total[env]
-    if k == 0:
-        count[env] = wp.min(total, num_points)
-    if total == 0:
-        clear_point(env, k, kept, points, pixels)
-        return
-
-    slot = wp.int32(0)
-    if is_voxel and total > num_points:
-        slot = voxel_slot(k, wp.uint32(keys[env]), env, valid, first)
-    else:
-        rank = k
-        if total > num_points:
-            rank = pixels[env, k]
-        slot = slot_of(rank % total, valid, env)
-    write_point(env, k, slot, scene, matrices, to_output, kept, points, pixels)
-
-
-EMIT = {
-    dtype: wp.overload(emit, {"kept": wp.array3d(dtype=dtype), "points": wp.array3d(dtype=dtype)})
-    for dtype in (wp.float16, wp.float32)
-}
-"""Variants of :func:`emit` by the type of the points. Named here, so that no launch compiles the module again."""

@@ -21,6 +21,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     permuted,
     popcount,
     stratum,
+    sync_block,
     write_point,
 )
 
@@ -41,18 +42,8 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": 
 def shared_number(index: wp.int32, number: wp.int32, writes: wp.bool) -> wp.int32:
     """Return one of the numbers that the threads of a block share, one for each and one more; write it first, if asked.
 
-    What others have written is seen after :func:`wait_for_block`.
+    What others have written is seen after :func:`sync_block`.
     """
-    ...
-
-
-@wp.func_native("""
-#if defined(__CUDA_ARCH__)
-    __syncthreads();
-#endif
-""")
-def wait_for_block():
-    """Wait for the other threads of the block, which must all call this."""
     ...
 
 
@@ -72,7 +63,7 @@ def share_members(lane: wp.int32, first: wp.int32, end: wp.int32, env: wp.int32,
     shared_number(lane, through - ones, True)
     if lane == (1 << block_bits()) - 1:
         shared_number(lane + 1, through, True)
-    wait_for_block()
+    sync_block()
 
 
 @wp.func

@@ -20,9 +20,8 @@ from benchmarks.kernel_binaries import (
 LEAST_OCCUPANCY = 0.5
 """Below half of its threads, a multiprocessor may have too few to hide the latency of memory behind."""
 
-OCCUPANCY_OF = {"pick_farthest_of_few": 0.25, "follow_action": 0.25, "move_to_pose": 0.25}
-"""A thread has 16 points in registers, which do not wait for each other and so hide latency as threads would; or it has
-a 6 x 6 system there, and one thread an environment is less than a GPU can hold even then."""
+OCCUPANCY_OF = {"follow_action": 0.25, "move_to_pose": 0.25}
+"""A thread has a 6 x 6 system in registers, and one thread an environment is less than a GPU can hold even then."""
 
 MOST_SHARED_BYTES = 8 * 1024
 """So that 12 blocks fit into the 100 KB of the smallest of these multiprocessors."""
@@ -55,7 +54,7 @@ def test_kernels_compile_and_leave_a_gpu_its_occupancy(module: str, tmp_path: Pa
 @pytest.mark.slow
 def test_the_kernels_of_rays_compile_and_need_no_more_than_when_they_were_looked_at(tmp_path: Path) -> None:
     binaries = compile_ray_kernels(ARCHITECTURES, tmp_path)
-    assert len(binaries) == 2 * len(ARCHITECTURES)
+    assert len(binaries) == 3 * len(ARCHITECTURES)
     for binary in binaries:
         assert binary.registers < 255, "at 255 the compiler spills"
         assert binary.stack_bytes <= 320, binary

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The CUDA backend takes the same pixels as the CPU's; without a GPU it runs on Warp's CPU device."""
+"""The CUDA backend takes the CPU's pixels or some of its candidates; without a GPU it runs on Warp's CPU device."""
 
 import gc
 from typing import Any
@@ -14,7 +14,8 @@ from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 from isaaclab_pc.sensors.warp_backend import WarpBackend
 from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, on, operator, run, scene
 
-samplers = pytest.mark.parametrize("sampler", SAMPLERS)
+EXACT = ("random", "grid")
+samplers = pytest.mark.parametrize("sampler", EXACT)
 devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
 
@@ -74,27 +75,16 @@ def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str,
 
 
 @devices
-@pytest.mark.parametrize("voxel_size", [0.011, 0.1, 0.5])
-def test_voxels_of_any_size_give_the_same_cloud(device: str, voxel_size: float) -> None:
-    numba, warp = backends(device, 9, [(32, 40), (20, 20)], 200, "voxel", voxel_size=voxel_size)
-    inputs = scene(9, [(32, 40), (20, 20)])
-    assert run(warp, 200, on(device, inputs)) == run(numba, 200, inputs)
-    # More environments than tables, so that these are used again.
-    assert warp._work.shape[0] < 9
-
-
-@devices
 @given(
     num_envs=st.integers(1, 6),
     sizes=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 40)), min_size=1, max_size=3),
     share=st.floats(0.01, 1.0),
-    sampler=st.sampled_from(SAMPLERS),
+    sampler=st.sampled_from(EXACT),
     labelled=st.booleans(),
     moved=st.booleans(),
     seed=st.integers(0, 2**31),
 )
 @example(num_envs=5, sizes=[(64, 64)], share=0.125, sampler="random", labelled=False, moved=False, seed=0)
-@example(num_envs=5, sizes=[(17, 13), (24, 32), (3, 90)], share=0.05, sampler="fps", labelled=True, moved=True, seed=0)
 @settings(max_examples=60, deadline=None)
 def test_images_of_any_size_give_the_same_cloud(
     device: str, num_envs: int, sizes: Sizes, share: float, sampler: str, labelled: bool, moved: bool, seed: int
@@ -149,52 +139,36 @@ def test_other_environments_keep_their_cloud(device: str, sampler: str) -> None:
 
 
 @devices
-def test_equal_points_are_each_picked_once_in_order(device: str) -> None:
-    # Three cameras that see the same: after a third of the pixels every distance is 0.
-    sizes, num_points = [(20, 20)] * 3, 800
-    numba, warp = backends(device, 7, sizes, num_points, "fps")
-    inputs = scene(7, sizes, labelled=False)
-    inputs[0][0].clamp_(0.5, 1.3).nan_to_num_(1.0)
-    inputs[0], inputs[3] = (inputs[0][0],) * 3, 0.1 * inputs[3][:, :1].expand(-1, 3, -1, -1)
-    output = run(warp, num_points, on(device, inputs))
-    assert output == run(numba, num_points, inputs)
-    assert (output.count == num_points).all()
-    assert all(len(row.unique()) == num_points for row in output.pixels)
-    # More environments than rows of distances, so that these are used again.
-    assert device != "cpu" or warp._work.shape[0] < 7
-
-
-@devices
-@given(
-    sizes=st.lists(st.sampled_from([(1, 1), (1, 5), (2, 3), (4, 4), (3, 6)]), min_size=1, max_size=3),
-    share=st.floats(0.05, 1.0),
-    depths=st.integers(1, 4),
-    seed=st.integers(0, 2**31),
-)
-@settings(max_examples=60, deadline=None)
-def test_picks_are_the_same_however_many_points_a_thread_holds(
-    device: str, sizes: Sizes, share: float, depths: int, seed: int
-) -> None:
-    # One thread on the CPU holds 16 points: some environments have fewer and some more. Few depths make ties.
-    num_points = max(1, int(share * sum(height * width for height, width in sizes)))
-    numba, warp = backends(device, 8, sizes, num_points, "fps")
-    inputs = scene(8, sizes, seed, labelled=False)
-    for image in inputs[0]:
-        image.mul_(depths).round_().div_(depths)
-    assert run(warp, num_points, on(device, inputs)) == run(numba, num_points, inputs)
+@pytest.mark.parametrize("sampler", ["voxel", "fps"])
+def test_other_samplers_choose_from_random_pixels(device: str, sampler: str) -> None:
+    sizes, num_points = [(20, 24), (16, 16)], 40
+    _, warp = backends(device, 6, sizes, num_points, sampler)
+    everything, _ = backends("cpu", 6, sizes, 20 * 24 + 16 * 16, "random")
+    inputs = scene(6, sizes)
+    inputs[6] = torch.tensor([True, True, True, True, False, True])
+    output = run(warp, num_points, on(device, inputs), fill=7.0)
+    valid = run(everything, 20 * 24 + 16 * 16, inputs)
+    assert (output.points[4] == 7).all()
+    for env in (0, 1, 2, 3, 5):
+        total = int(valid.count[env])
+        point_of = dict(zip(valid.pixels[env, :total].tolist(), valid.points[env, :total], strict=True))
+        pixels = output.pixels[env].tolist()
+        assert int(output.count[env]) == min(total, num_points) == len(set(pixels))
+        expected = torch.stack([point_of[pixel] for pixel in pixels])
+        torch.testing.assert_close(output.points[env].cpu().float(), expected.float(), atol=1e-5, rtol=0)
 
 
 @devices
 @samplers
 @pytest.mark.parametrize("sizes", [[(64, 64)], [(128, 128)], [(84, 84), (48, 64)]])
-def test_scratch_is_at_most_two_bytes_a_pixel(device: str, sampler: str, sizes: Sizes) -> None:
+def test_scratch_is_little_more_than_a_bit_a_pixel(device: str, sampler: str, sizes: Sizes) -> None:
     reference = operator(16, sizes, 256, sampler, voxel_size=0.1)
     # Warp asks for the number of the device.
     reference.device = torch.empty(0, device=device).device
     before = storages()
     backend = WarpBackend(reference)
     new = {address: size for address, size in storages().items() if address not in before}
-    assert 0 < sum(new.values()) <= 2 * 16 * sum(height * width for height, width in sizes)
+    assert 0 < sum(new.values()) <= 0.13 * 16 * sum(height * width for height, width in sizes)
     del backend
 
 
@@ -225,7 +199,7 @@ def test_a_call_on_cuda_allocates_nothing_and_is_captured(sampler: str) -> None:
 
 
 @pytest.mark.gpu
-@samplers
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_no_call_on_cuda_waits_for_the_gpu(sampler: str) -> None:
     _, warp = backends("cuda", 8, [(32, 32)], 64, sampler)
     inputs = on("cuda", scene(8, [(32, 32)]))

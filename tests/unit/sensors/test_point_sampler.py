@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
-from isaaclab_pc.sensors.ray_samplers import RaySampler
+from isaaclab_pc.sensors.point_sampler import PointSampler
 
 NUM_ENVS, KEPT, GIVEN = 4, 24, 96
 SIZES = [(30, 40), (16, 20)]
@@ -15,8 +15,8 @@ LOWER = (-0.5, -0.5, 0.0)
 EDGE = 0.25
 
 
-def sampler(name: str) -> RaySampler:
-    return RaySampler(name, KEPT, SIZES, LOWER, EDGE, torch.device("cpu"))  # pyright: ignore
+def sampler(name: str) -> PointSampler:
+    return PointSampler(name, KEPT, SIZES, LOWER, EDGE, torch.device("cpu"))  # pyright: ignore
 
 
 @pytest.fixture

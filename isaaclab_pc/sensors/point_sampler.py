@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The samplers on points that rays have hit: which K of several times as many a cloud keeps."""
+"""The samplers on points at random pixels: which K of several times as many a cloud keeps."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import warp as wp
 
 from isaaclab_pc.sensors.cloud_checks import Sampler
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
-from isaaclab_pc.sensors.kernels.warp_base_kernels import lanes_on
-from isaaclab_pc.sensors.kernels.warp_farthest_kernels import pick_farthest_of_given
+from isaaclab_pc.sensors.kernels import warp_base_kernels
+from isaaclab_pc.sensors.kernels.warp_farthest_kernels import pick_farthest
 from isaaclab_pc.tensors.keyed_random import keyed_uniform
 from isaaclab_pc.tensors.warp_stream import current_stream
 
 CANDIDATES = 4
-"""Points that are cast for each one that a sampler other than ``random`` keeps."""
+"""Random pixels for each point that another sampler keeps."""
 
 _STREAM = 3
 
 
-class RaySampler:
+class PointSampler:
     """Choose K of up to M points of each environment as a sampler of :class:`DepthToCloud` would of all valid pixels.
 
     The candidates are a random part of the valid pixels: up to M of them the choice is that sampler's own.
@@ -90,9 +90,9 @@ class RaySampler:
     def _farthest(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
         # The candidates are in random order, so the first is a random one.
         picks = torch.zeros(len(keys), self._num_points, dtype=torch.int32, device=keys.device)
-        lanes, _ = lanes_on(str(keys.device))
+        lanes, _ = warp_base_kernels.lanes_on(str(keys.device))
         wp.launch(
-            pick_farthest_of_given,
+            pick_farthest,
             dim=len(keys) * lanes,
             inputs=[
                 wp.from_torch(cloud.points, dtype=wp.vec3f),
@@ -105,3 +105,11 @@ class RaySampler:
             block_dim=lanes,
         )
         return picks.long()
+
+
+def moved(cloud: Cloud, to_output: torch.Tensor) -> torch.Tensor:
+    """Return the points in another frame, (N, K, 3); ``to_output`` as of ``frame_change``, or none: the same frame."""
+    if len(to_output) == 0:
+        return cloud.points
+    points = torch.baddbmm(to_output[:, None, :, 3], cloud.points, to_output[:, :, :3].mT)
+    return points.masked_fill(cloud.count[:, None, None] == 0, 0.0)
