@@ -54,7 +54,7 @@ class PointsSettings(Settings):
     """Points per environment, at most the camera's pixels."""
 
     source: Literal["auto", "rays", "image"] | None = None
-    """rays casts the rays of the points alone, image renders whole images; auto casts rays on the CPU where it can."""
+    """rays casts the rays of the points alone, image renders whole images; auto casts rays where it can."""
 
     sampler: Literal["random", "grid", "voxel", "fps"] | None = None
     """How points are chosen among the pixels: random, grid (spread over the image), voxel, or fps (farthest points)."""

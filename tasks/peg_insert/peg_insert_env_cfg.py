@@ -46,6 +46,7 @@ class PegInsertSceneCfg(PointCloudSceneCfg):
     wrist_camera: CameraCfg | None = depth_camera_cfg(
         (0.06, 0.07, 0.02),
         (0.2, 0.0, 0.105),
+        fov_deg=45.0,
         prim_path=f"{{ENV_REGEX_NS}}/Robot/{FRANKA_PANDA_PRIMITIVE_CFG.hand}/WristCamera",
         up=(0.0, 0.0, -1.0),
     )
@@ -53,7 +54,7 @@ class PegInsertSceneCfg(PointCloudSceneCfg):
     above, the peg hides the hole where it is too high, and from the fixed camera, the hand does."""
 
     points: PointCloudCfg | None = replace(
-        workspace_points_cfg(384, (0.15, -0.6, 0.005), (0.85, 0.6, 0.5), cameras=("camera", "wrist_camera")),
+        workspace_points_cfg(512, (0.15, -0.6, 0.005), (0.85, 0.6, 0.5), cameras=("camera", "wrist_camera")),
         features=("normals",),
     )
     clone_cfg: CloneCfg = CloneCfg(clone_strategy=same_variant_of_each)

@@ -225,21 +225,21 @@ def make_corrupt_pixel(read: Any) -> wp.Function:
         if errors.is_dropped or theta > p[MAX_INCIDENCE]:
             return 0.0
         ratio = angle_ratio(theta)
-        other = float(z)
+        looked = looks_at(v, u, ratio, k, p, camera, errors)
+        seen = float(z)
+        if looked[0] != v or looked[1] != u:
+            seen = read(source, env, looked[0], looked[1], camera)
+            if seen <= 0.0:
+                return 0.0
+
         if errors.flies:
-            other = farther(z, read(source, env, v, u - 1, camera), other)
+            other = farther(z, read(source, env, v, u - 1, camera), z)
             other = farther(z, read(source, env, v, u + 1, camera), other)
             other = farther(z, read(source, env, v - 1, u, camera), other)
             other = farther(z, read(source, env, v + 1, u, camera), other)
-
-        looked = looks_at(v, u, ratio, k, p, camera, errors)
-        if looked[0] != v or looked[1] != u:
-            z = read(source, env, looked[0], looked[1], camera)
-            if z <= 0.0:
-                return 0.0
-
-        if wp.abs(other - z) > camera.edge_threshold and errors.flies:
-            z += errors.share * (other - z)
+            if wp.abs(other - seen) > camera.edge_threshold:
+                seen += errors.share * (other - seen)
+        z = seen
         if camera.model != NO_NOISE:
             z = axial_noise(z, p[NOISE] * errors.axial, ratio, k, p, camera)
         if camera.quantization > 0.0:
