@@ -63,10 +63,11 @@ def crop_depths(center: wp.vec2f, m: Matrix, scene: Scene) -> wp.vec2f:
 
 @wp.func
 def true_depths(read: wp.vec2f, noise: float, k: wp.vec4f, p: Parameters, camera: ErrorCamera) -> wp.vec2f:
-    """Return bounds of the depths that may be read between two depths [m], with a ``noise`` as of ``axial_noise``."""
+    """Return bounds of the true depths [m] that come to lie between two depths by the ``noise`` of ``axial_noise``."""
     half = camera.quantization * 0.5 + 1.0e-5
     nearest = wp.max(read[0] - half, 1.0e-3)
-    farthest = read[1] + half
+    # Not infinity, for a crop without a limit: what is multiplied with it may be 0.
+    farthest = wp.min(read[1] + half, 1.0e3)
     if camera.model == GAUSSIAN:
         return wp.vec2f(nearest - noise, farthest - noise)
     if camera.model == STRUCTURED_LIGHT:
