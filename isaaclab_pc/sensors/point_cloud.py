@@ -296,14 +296,13 @@ class PointCloud(SensorBase):
     def _read_cameras(self, mask: torch.Tensor, frame_key: torch.Tensor) -> Views:
         depths = []
         calibrations = []
-        pixel_key = self._pixel_key(frame_key)
         for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
             data: Any = camera.data
             calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
             if not self.casts_rays:
                 depth = depth_image(camera) if self._depths is None else self._depths[name]
                 if self._realism is not None:
-                    depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
+                    depth = self._realism.corrupt(index, depth, calibration[0], self._pixel_key(frame_key), mask)
                 depths.append(depth)
             if self._realism is not None:
                 calibration = self._realism.calibrate(index, *calibration)
@@ -331,7 +330,8 @@ class PointCloud(SensorBase):
         poses = dict(frame_pos=crop_pos, frame_quat=crop_quat, output_pos=output_pos, output_quat=output_quat)
         key = _as_int32(frame_key)
         if self.casts_rays:
-            return self.operator(views, key, self._pixel_key(frame_key), mask=mask, **poses)
+            error_key = key if self._realism is None else self._pixel_key(frame_key)
+            return self.operator(views, key, error_key, mask=mask, **poses)
 
         known = self._labels if self.cfg.remove else None
         labels, removed = (None, None) if known is None else (views.labels, known.removed)
@@ -387,7 +387,7 @@ class PointCloud(SensorBase):
 
     def _pixel_key(self, frame_key: torch.Tensor) -> torch.Tensor:
         """Return the keys of the cameras' errors, shape (N,), int32."""
-        return _as_int32(frame_key if self._realism is None else self._draw_key(_PIXEL_STREAM, frame_key))
+        return _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
 
     def _draw_key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
         """Return a key for the draws of each environment, shape (N,), int64."""

@@ -62,7 +62,7 @@ def test_child_that_trains_inside_the_budget_fits(run: Run, tmp_path: Path) -> N
     said = Trial(64, Outcome.FITS, 100.0, seconds={"build": 1.5}, faults=17, host_budget=ROOMY.host, log=str(log))
     assert replace(trial, host_bytes=0, wall_seconds=0.0) == said
     assert 1 * MIB < trial.host_bytes < 100 * MIB
-    assert 0.1 < trial.wall_seconds < 20
+    assert 0 < trial.wall_seconds < 20
     assert log.read_text() == "hello\n"
 
 

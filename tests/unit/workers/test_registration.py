@@ -67,7 +67,7 @@ def test_what_fails_in_a_training_is_refused_by_its_name(resolved: Callable, fie
     ],
 )
 def test_what_takes_many_environments_stays(resolved: Callable, fields: dict) -> None:
-    assert resolved(**fields).task == TASK
+    assert resolved(**fields).settings.task == TASK
 
 
 @pytest.mark.parametrize("agents_of", ["DirectMARLEnvCfg", "ManagerBasedEnvCfg"])

@@ -171,7 +171,7 @@ def test_two_runs_share_no_config():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["points.num_points=100000"], r"num_points=100000 .* 1728 "),
+        (["points.num_points=400000"], r"num_points=400000 .* 307200 "),
         (["agent.algorithm.gama=1"], r"^agent\.algorithm\.gama: .* gamma\?"),
         (["runner=skrl", "agent.algorithm.gamma=0.9"], r"runner=rsl_rl"),
         (["runner=sb3", "agent.algorithm.gamma=0.9"], r"runner=rsl_rl"),
