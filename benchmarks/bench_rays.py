@@ -23,7 +23,7 @@ from typing import Any
 TASKS = ("reach", "push", "lift", "stack", "peg_insert", "open_drawer", "turn_valve")
 WAYS = ("thumbnail_image", "thumbnail_rays", "large_image", "large_rays", "large_errors")
 THUMBNAIL = (64, 48, 128)
-"""Columns, rows and points of the cameras that the tasks had before rays were cast."""
+"""Columns, rows and points of what a CPU can afford to render."""
 STEPS = 25
 
 

@@ -123,7 +123,7 @@ def capture(task_id: str, view: View) -> Shot:
 
 
 def add_sensors(scene: Any) -> None:
-    """Add the camera whose image is shown, and a thumbnail's cloud; changes the config."""
+    """Add the camera of the image, and a thumbnail's cloud; changes the config."""
     path = "{ENV_REGEX_NS}/SheetCamera"
     scene.sheet_camera = replace(scene.camera, prim_path=path, data_types=["depth"])
     width, height, num_points = THUMBNAIL

@@ -98,7 +98,7 @@ class CloudRays:
         self._sampler = None
         if cfg.sampler != "random":
             sizes = [camera.image_shape for camera in cameras]
-            settings = cfg.sampler, cfg.num_points, sizes, cfg.crop_lower, cfg.voxel_size
+            settings = cfg.sampler, cfg.num_points, sizes, self._crop, cfg.voxel_size
             self._sampler = PointSampler(*settings, self.device)
         self._allocate(cfg.num_points * (CANDIDATES if self._sampler else 1), most_leaves * len(cameras))
         self._scene: Any = None

@@ -202,8 +202,7 @@ class PointCloud(SensorBase):
             # Late: another renderer needs no ray tracer of Newton.
             from isaaclab_pc.sensors.cloud_rays import CloudRays
 
-            realism = self._realism
-            self.operator: Any = CloudRays(self.cfg, self._cameras, self._num_envs, self._device, realism)
+            self.operator: Any = CloudRays(self.cfg, self._cameras, self._num_envs, self._device, self._realism)
         else:
             self.operator = DepthToCloud(
                 self._num_envs,
@@ -268,9 +267,12 @@ class PointCloud(SensorBase):
         mask = wp.to_torch(env_mask)
         frame_key = self._draw_key(_SAMPLING_STREAM, self._episode, self._frame)
 
-        views = self._read_cameras(mask, frame_key)
+        key = _as_int32(frame_key)
+        error_key = key if self._realism is None else _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
+
+        views = self._read_cameras(mask, error_key)
         output_pose = self._believed_pose(self.cfg.frame, views)
-        cloud = self._sample(views, output_pose, frame_key, mask)
+        cloud = self._sample(views, output_pose, key, error_key, mask)
 
         values = [cloud.points]
         if self.cfg.features:
@@ -293,7 +295,7 @@ class PointCloud(SensorBase):
         torch.where(mask[:, None], pixels, self._pixels, out=self._pixels)
         self._frame += mask
 
-    def _read_cameras(self, mask: torch.Tensor, frame_key: torch.Tensor) -> Views:
+    def _read_cameras(self, mask: torch.Tensor, error_key: torch.Tensor) -> Views:
         depths = []
         calibrations = []
         for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
@@ -302,7 +304,7 @@ class PointCloud(SensorBase):
             if not self.casts_rays:
                 depth = depth_image(camera) if self._depths is None else self._depths[name]
                 if self._realism is not None:
-                    depth = self._realism.corrupt(index, depth, calibration[0], self._pixel_key(frame_key), mask)
+                    depth = self._realism.corrupt(index, depth, calibration[0], error_key, mask)
                 depths.append(depth)
             if self._realism is not None:
                 calibration = self._realism.calibrate(index, *calibration)
@@ -321,16 +323,16 @@ class PointCloud(SensorBase):
         # A camera's own frame: an error of where it is must not move what it sees relative to itself.
         return (views.pos[:, 0], views.quat[:, 0]) if frame == "camera" else self.frame_pose(frame)
 
-    def _sample(self, views: Views, output_pose: Pose, frame_key: torch.Tensor, mask: torch.Tensor) -> Cloud:
+    def _sample(
+        self, views: Views, output_pose: Pose, key: torch.Tensor, error_key: torch.Tensor, mask: torch.Tensor
+    ) -> Cloud:
         """Choose the cloud's pixels and return their points in the output frame."""
         crop_frame = self.cfg.crop_frame or self.cfg.frame
         moves = crop_frame != self.cfg.frame
         crop_pos, crop_quat = self._believed_pose(crop_frame, views) if moves else output_pose
         output_pos, output_quat = output_pose if moves else (None, None)
         poses = dict(frame_pos=crop_pos, frame_quat=crop_quat, output_pos=output_pos, output_quat=output_quat)
-        key = _as_int32(frame_key)
         if self.casts_rays:
-            error_key = key if self._realism is None else self._pixel_key(frame_key)
             return self.operator(views, key, error_key, mask=mask, **poses)
 
         known = self._labels if self.cfg.remove else None
@@ -384,10 +386,6 @@ class PointCloud(SensorBase):
         if "camera" in self.cfg.features:
             result[..., self.channels["camera"]] = -1.0
         return result.to(self._points.dtype)
-
-    def _pixel_key(self, frame_key: torch.Tensor) -> torch.Tensor:
-        """Return the keys of the cameras' errors, shape (N,), int32."""
-        return _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
 
     def _draw_key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
         """Return a key for the draws of each environment, shape (N,), int64."""

@@ -33,15 +33,18 @@ class PointSampler:
         sampler: Sampler,
         num_points: int,
         image_sizes: Sequence[tuple[int, int]],
-        crop_lower: Sequence[float],
+        crop: np.ndarray,
         voxel_size: float,
         device: torch.device,
     ) -> None:
-        """Take the settings of :class:`DepthToCloud`."""
-        self.sampler = sampler
+        """Take the settings of :class:`DepthToCloud`; ``crop`` are the corners [m], (2, 3)."""
+        self._choose = {"grid": self._one_of_each_part, "voxel": self._one_of_each_voxel, "fps": self._farthest}[
+            sampler
+        ]
         self._num_points = num_points
-        self._crop_lower = torch.tensor(crop_lower, device=device)
+        self._crop_lower = torch.from_numpy(crop[0]).float().to(device)
         self._voxel_size = voxel_size
+        _, self._voxels_y, self._voxels_z = ((crop[1] - crop[0]) / voxel_size + 2.0).tolist()
         self._ranks = torch.arange(num_points, device=device)
         # Along the curve that keeps neighbours together.
         order = torch.from_numpy(pixel_order(image_sizes) if sampler == "grid" else np.zeros(0, np.int32)).to(device)
@@ -49,11 +52,10 @@ class PointSampler:
 
     def __call__(self, cloud: Cloud, keys: torch.Tensor) -> Cloud:
         """Choose of candidates in random order and in the crop's frame; ``keys`` (N,) key the draws."""
-        choose = {"grid": self._one_of_each_part, "voxel": self._one_of_each_voxel, "fps": self._farthest}[self.sampler]
         count = cloud.count.clamp(max=self._num_points)
         # Where there are too few, they are repeated.
         all_of_them = self._ranks % count.clamp(min=1)[:, None]
-        index = torch.where((cloud.count > self._num_points)[:, None], choose(cloud, keys), all_of_them)
+        index = torch.where((cloud.count > self._num_points)[:, None], self._choose(cloud, keys), all_of_them)
 
         def chosen(values: torch.Tensor | None) -> torch.Tensor | None:
             if values is None:
@@ -75,9 +77,8 @@ class PointSampler:
         return torch.argsort(curve, dim=1).gather(1, rank.clamp(max=curve.shape[1] - 1))
 
     def _one_of_each_voxel(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
-        cell = ((cloud.points - self._crop_lower) / self._voxel_size).long()
-        # No crop has more voxels along an axis.
-        voxel = ((cell[..., 0] << 20 | cell[..., 1]) << 20 | cell[..., 2]).masked_fill(~cloud.mask, -1)
+        x, y, z = ((cloud.points - self._crop_lower) / self._voxel_size).long().unbind(-1)
+        voxel = ((x * int(self._voxels_y) + y) * int(self._voxels_z) + z).masked_fill(~cloud.mask, -1)
         voxel, order = torch.sort(voxel, dim=1, stable=True)
         is_first = torch.ones_like(cloud.mask)
         is_first[:, 1:] = voxel[:, 1:] != voxel[:, :-1]

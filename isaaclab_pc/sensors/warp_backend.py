@@ -60,7 +60,7 @@ class WarpBackend:
 
         self._sampler = None
         if operator.sampler in ("voxel", "fps"):
-            settings = operator.num_points, operator.image_sizes, operator.crop[0], operator.voxel_size
+            settings = operator.num_points, operator.image_sizes, operator.crop, operator.voxel_size
             self._sampler = PointSampler(operator.sampler, *settings, operator.device)
             num_candidates = min(CANDIDATES * operator.num_points, len(operator.order))
             self._candidates = Cloud(

@@ -29,6 +29,8 @@ _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physic
 
 _SET_BY_ROBOT = ("env.scene.robot.", "env.scene.points.gripper_")
 
+_DEPTH_CAMERA_SIZE = ("env.scene.camera.width", "env.scene.camera.height")
+
 _FOREIGN_MAX_ABS = 1e6
 """Largest magnitude that is no fault in tasks of other packages; contact forces and summed rewards may be large."""
 
@@ -285,6 +287,9 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     if settings.reward is not None:
         env_cfg.reward = settings.reward
     env_cfg.check()
+    replaced = [text for text in settings.env_overrides if text.startswith(_DEPTH_CAMERA_SIZE)]
+    if settings.obs == "depth" and replaced:
+        raise ConfigError(f"{replaced[0]} with obs=depth: its image has the size env.depth_size=[rows,columns].")
     fit_depth_camera(env_cfg)
     if settings.obs == "depth" and settings.points.realism not in (None, "none"):
         raise ConfigError(

@@ -12,6 +12,7 @@ from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
     Scene,
     center_of_pixel,
     image_rectangle,
+    leaf_rectangle,
     world_ray,
 )
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, unprojected
@@ -202,12 +203,7 @@ def errant_rectangle(
         box_lower = wp.min(box_lower, eye)
         box_upper = wp.max(box_upper, eye)
 
-    shape = scene.leaves[scene.leaf_starts[env] + leaf]
-    box_lower = wp.max(scene.shapes.lowers[shape], box_lower)
-    box_upper = wp.min(scene.shapes.uppers[shape], box_upper)
-    if not (box_lower[0] <= box_upper[0] and box_lower[1] <= box_upper[1] and box_lower[2] <= box_upper[2]):
-        return wp.vec4i(0, 0, 0, 0)
-    found = image_rectangle(box_lower, box_upper, shift, camera, env)
+    found = leaf_rectangle(env, index, leaf, box_lower, box_upper, shift, scene)
     u0 = wp.max(found[0], within[0])
     v0 = wp.max(found[2], within[2])
     return wp.vec4i(u0, wp.max(wp.min(found[1], within[1]), u0), v0, wp.max(wp.min(found[3], within[3]), v0))

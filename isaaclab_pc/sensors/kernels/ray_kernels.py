@@ -22,7 +22,7 @@ from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
     Scene,
     center_of_pixel,
     crop_box,
-    image_rectangle,
+    leaf_rectangle,
     world_ray,
 )
 from isaaclab_pc.sensors.kernels.warp_base_kernels import (
@@ -90,19 +90,6 @@ def num_leaves_of(env: wp.int32, scene: Scene) -> wp.int32:
 
 
 @wp.func
-def rectangle_of(
-    env: wp.int32, index: wp.int32, leaf: wp.int32, lower: wp.vec3f, upper: wp.vec3f, scene: Scene
-) -> wp.vec4i:
-    """Return the pixels, as ``image_rectangle``, that may show an environment's leaf in a box of the world."""
-    shape = scene.leaves[scene.leaf_starts[env] + leaf]
-    lower = wp.max(scene.shapes.lowers[shape], lower)
-    upper = wp.min(scene.shapes.uppers[shape], upper)
-    if lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]:
-        return image_rectangle(lower, upper, 0.0, scene.cameras[index], env)
-    return wp.vec4i(0, 0, 0, 0)
-
-
-@wp.func
 def find_rectangles(
     env: wp.int32,
     lane: wp.int32,
@@ -126,7 +113,7 @@ def find_rectangles(
         if scene.errors.shape[0] > 0:
             rectangles[env, index] = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
         else:
-            rectangles[env, index] = rectangle_of(env, camera, leaf, box_lower, box_upper, scene)
+            rectangles[env, index] = leaf_rectangle(env, camera, leaf, box_lower, box_upper, 0.0, scene)
         index += lanes
 
     sync_block()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rays of clouds are cast through: cameras, scene and crop, and where in an image a box may be."""
+"""Cameras, scene and crop of the rays of clouds, and where in an image a box may be."""
 
 import warp as wp
 
@@ -49,7 +49,7 @@ class Scene:
     crop_lower: wp.vec3f
     crop_upper: wp.vec3f
     most_rays: wp.int32
-    """Pixels that are looked at before no further round is begun."""
+    """Pixels at which rays are cast before no further round is begun."""
     errors: wp.array(dtype=ErrorCamera)
     """How each camera errs, shape (C,); empty where none does."""
     parameters: wp.array(dtype=Parameters)
@@ -168,3 +168,22 @@ def crop_box(
     # A point at the very face must not be lost to rounding.
     half += wp.vec3f(1.0e-5)
     return center - half, center + half
+
+
+@wp.func
+def leaf_rectangle(
+    env: wp.int32,
+    index: wp.int32,
+    leaf: wp.int32,
+    lower: wp.vec3f,
+    upper: wp.vec3f,
+    margin: wp.float32,
+    scene: Scene,
+) -> wp.vec4i:
+    """Return the pixels of a camera, as :func:`image_rectangle`, that may show an environment's leaf in a box."""
+    shape = scene.leaves[scene.leaf_starts[env] + leaf]
+    lower = wp.max(scene.shapes.lowers[shape], lower)
+    upper = wp.min(scene.shapes.uppers[shape], upper)
+    if lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]:
+        return image_rectangle(lower, upper, margin, scene.cameras[index], env)
+    return wp.vec4i(0, 0, 0, 0)

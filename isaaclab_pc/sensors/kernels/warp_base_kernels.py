@@ -272,14 +272,6 @@ def point_at(at: wp.int32, camera: Camera, m: Matrix, env: wp.int32) -> wp.vec3f
 
 
 @wp.func
-def point_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), env: wp.int32) -> wp.vec3f:
-    """Return the point of a slot in the crop's frame [m]."""
-    index = camera_of(slot, scene)
-    camera = scene.cameras[index]
-    return point_at(scene.order[slot], camera, matrices[env, index], env)
-
-
-@wp.func
 def moved(p: wp.vec3f, m: Matrix) -> wp.vec3f:
     """Return a point in another frame [m]."""
     return wp.vec3f(

@@ -245,7 +245,7 @@ class DepthRealism:
         spans = [0.0 if low == high else high - low for low, high in map(bounds, ranges)]
         self._span = torch.tensor(spans, device=self.device)
         self.parameters = torch.zeros(self.num_envs, kernels.NUM_COLUMNS, device=self.device)
-        """What each environment has drawn, shape (N, columns), in the order of the kernels' columns."""
+        """Errors that each environment has drawn, shape (N, columns), in the order of the kernels' columns."""
 
         self.cameras = self._make_cameras(far)
         """A ``kernels.Camera`` for each camera."""

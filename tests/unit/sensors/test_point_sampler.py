@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the samplers keep of more points than a cloud has."""
+"""The samplers keep what they are for of more points than a cloud has."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,10 +14,11 @@ PIXELS = 30 * 40 + 16 * 20
 COUNTS = (96, 61, 10, 0)
 LOWER = (-0.5, -0.5, 0.0)
 EDGE = 0.25
+CROP = np.array([LOWER, (0.5, 0.5, 1.0)])
 
 
 def sampler(name: str) -> PointSampler:
-    return PointSampler(name, KEPT, SIZES, LOWER, EDGE, torch.device("cpu"))  # pyright: ignore
+    return PointSampler(name, KEPT, SIZES, CROP, EDGE, torch.device("cpu"))  # pyright: ignore
 
 
 @pytest.fixture

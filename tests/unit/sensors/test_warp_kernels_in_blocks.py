@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -79,7 +80,7 @@ def test_farthest_points() -> None:
     points = torch.randint(0, 4, (3, 300, 3), generator=torch.Generator().manual_seed(0)).float()
     count = torch.tensor([300, 50, 10], dtype=torch.int32)
     cloud = Cloud(points, count, torch.arange(300, dtype=torch.int32).repeat(3, 1))
-    sampler = PointSampler("fps", 24, [(20, 20)], (0.0, 0.0, 0.0), 1.0, torch.device("cpu"))
+    sampler = PointSampler("fps", 24, [(20, 20)], np.zeros((2, 3)), 1.0, torch.device("cpu"))
     keys = torch.arange(3, dtype=torch.int32)
     expected = sampler(cloud, keys).pixels
     with interpreted() as interpreter:

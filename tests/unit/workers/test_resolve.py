@@ -185,6 +185,7 @@ def test_two_runs_share_no_config():
         (["encoder=dp3", f"{ENCODER}=pointnet"], rf"^encoder=dp3 and {ENCODER}=pointnet"),
         ([UNSEEN], r"^points\.crop="),
         (["obs=depth", STEREO], r"^points\.realism=stereo with obs=depth"),
+        (["obs=depth", "env.scene.camera.width=32"], r"camera\.width=32 with obs=depth: .*env\.depth_size"),
         ([f"{REALISM}.dropout=0.1"], rf"^{REALISM}\.dropout=0\.1: .* points\.realism="),
         ([STEREO, f"{REALISM}.flying=0"], rf"^{REALISM}\.flying: .* flying_pixels\?"),
         ([STEREO, f"{REALISM}.noise.scales.x=0"], r"^env\..*noise\.scales\.x: "),
