@@ -81,16 +81,18 @@ def erring_cfg(
 
 
 def fine_cfg(source: str, noise: GaussianNoiseCfg | StereoNoiseCfg | StructuredLightNoiseCfg) -> PointCloudCfg:
-    """A fine camera's cloud above the table: the cube, and points that noise and mixtures lift there."""
+    """A fine camera's cloud above the table: the cube, and points that rare noise and mixtures lift there."""
     realism = DepthRealismCfg(noise=noise, flying_pixels=0.2)
     classes = dict(features=("one_hot",), classes=("table", "cube"))
-    return erring_cfg(source, noise, cameras=("fine",), num_points=6000, realism=realism, **classes)
+    return erring_cfg(
+        source, noise, cameras=("fine",), num_points=6000, realism=realism, crop_lower=(0.2, -0.5, 0.006), **classes
+    )
 
 
 STEREO = StereoNoiseCfg(disparity_std=0.05, disparity_step=0.02, lateral_std=0.7, focal_length=None)
 STRUCTURED_LIGHT = StructuredLightNoiseCfg(focal_length=None)
 FINE_STEREO = StereoNoiseCfg(disparity_std=0.08, lateral_std=0.5)
-FINE_LIGHT = StructuredLightNoiseCfg(scale=2.0)
+FINE_LIGHT = StructuredLightNoiseCfg(scale=1.3)
 SHADOW_BASELINE = 0.8  # [m], long, since a pixel is large
 MAX_INCIDENCE = 1.0  # [rad]
 RIGHT = (1.0, 0.0, 0.0)

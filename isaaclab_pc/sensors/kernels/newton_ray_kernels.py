@@ -174,6 +174,7 @@ def make_cast(sensor: Any, with_normal: bool) -> wp.Function:
 
 
 NO_HIT = raytrace.NO_HIT_SHAPE_ID
+BOX = wp.constant(int(newton.GeoType.BOX))
 
 
 def _context(sensor: Any) -> Any:

@@ -8,25 +8,26 @@ far: the boxes around the shapes, moved by as much, must meet its line within th
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
-    RayCamera,
     Scene,
     center_of_pixel,
     image_rectangle,
     leaf_rectangle,
+    pinhole_of,
     world_ray,
 )
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, unprojected
 from isaaclab_pc.sensors.realism.kernels import (
-    FLYING_PIXELS,
     GAUSSIAN,
-    LATERAL,
     MAX_ANGLE_RATIO,
+    MAX_RANGE,
+    MIN_RANGE,
     NOISE,
     STEREO,
     STRUCTURED_LIGHT,
     Errors,
     Parameters,
     focal_length_of,
+    lateral_std,
     looks_at,
     stereo_product,
     structured_light_std,
@@ -35,13 +36,6 @@ from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 
 LARGEST_NORMAL = wp.constant(5.3)
 """Of the normal numbers that are drawn."""
-
-
-@wp.func
-def pinhole_of(camera: RayCamera, env: wp.int32) -> wp.vec4f:
-    """Return fx, fy, cx and cy [px]."""
-    k = camera.intrinsics[env]
-    return wp.vec4f(k[0, 0], k[1, 1], k[0, 2], k[1, 2])
 
 
 @wp.func
@@ -123,12 +117,13 @@ def meets_any(
 def may_be_valid(place: wp.vec3i, errors: Errors, m: Matrix, env: wp.int32, scene: Scene) -> wp.bool:
     """Tell whether a pixel, (camera, row, column), can give a point of the crop with the errors that it was dealt."""
     camera = scene.cameras[place[0]]
+    p = scene.parameters[env]
     depths = crop_depths(center_of_pixel(place[1], place[2], camera), m, scene)
+    depths = wp.vec2f(wp.max(depths[0], p[MIN_RANGE]), wp.min(depths[1], p[MAX_RANGE]))
     if errors.is_dropped or depths[0] > depths[1]:
         return False
 
     err = scene.errors[place[0]]
-    p = scene.parameters[env]
     k = pinhole_of(camera, env)
     depths = true_depths(depths, p[NOISE] * errors.axial, k, p, err)
     # How far a pixel looks aside depends on the angle of incidence: by the least, or by the most, or between.
@@ -159,9 +154,7 @@ def farthest_shift(env: wp.int32, index: wp.int32, scene: Scene) -> wp.float32:
     p = scene.parameters[env]
     k = pinhole_of(scene.cameras[index], env)
     camera = scene.errors[index]
-    lateral = p[LATERAL]
-    if camera.model == STRUCTURED_LIGHT:
-        lateral = p[NOISE] * (0.8 + 0.035 * MAX_ANGLE_RATIO)
+    lateral = lateral_std(MAX_ANGLE_RATIO, p, camera)
     shift = LARGEST_NORMAL * lateral * k[0] / focal_length_of(camera, k)
     return shift + wp.where(scene.flies, 1.0, 0.0)
 
@@ -216,7 +209,6 @@ def is_beside(leaf: wp.int32, env: wp.int32, scene: Scene) -> wp.bool:
 
 
 @wp.func
-def num_mixtures(area: wp.int32, env: wp.int32, scene: Scene, state: wp.uint32) -> wp.int32:
-    """Draw how many of some pixels may be mixtures: Poisson's numbers are those of so many rare events."""
-    rate = scene.parameters[env][FLYING_PIXELS] * float(area)
-    return wp.min(wp.int32(wp.poisson(state, rate)), area)
+def num_drawn(area: wp.int32, share: wp.float32, state: wp.uint32) -> wp.int32:
+    """Draw how many of some pixels are of a small share: Poisson's numbers are those of so many rare events."""
+    return wp.min(wp.int32(wp.poisson(state, share * float(area))), area)

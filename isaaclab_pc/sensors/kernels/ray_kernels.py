@@ -15,15 +15,23 @@ from isaaclab_pc.sensors.kernels.ray_error_kernels import (
     errant_rectangle,
     is_beside,
     may_be_valid,
-    num_mixtures,
-    pinhole_of,
+    num_drawn,
 )
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
     Scene,
     center_of_pixel,
     crop_box,
     leaf_rectangle,
+    pinhole_of,
     world_ray,
+)
+from isaaclab_pc.sensors.kernels.ray_tail_kernels import (
+    NO_TAIL,
+    drawn_from_tail,
+    share_of_tail,
+    steepest_ratio,
+    tail_of,
+    tail_of_rectangle,
 )
 from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     BLOCK_LANES,
@@ -36,6 +44,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     unprojected,
 )
 from isaaclab_pc.sensors.realism.kernels import (
+    FLYING_PIXELS,
     SHADOW_BASELINE,
     Errors,
     draw_errors,
@@ -72,8 +81,12 @@ class Place:
 
     pixel: wp.vec3i
     """Camera, row and column."""
+    leaf: wp.int32
+    """Number of the leaf whose rectangle holds it, among the environment's."""
     is_mixture: wp.bool
     """Whether it is known to be one, where it is at an edge."""
+    tail: wp.vec2f
+    """Of the rectangle."""
 
 
 @wp.func
@@ -90,6 +103,18 @@ def num_leaves_of(env: wp.int32, scene: Scene) -> wp.int32:
 
 
 @wp.func
+def share_of_rectangle(
+    index: wp.int32, num_leaves: wp.int32, env: wp.int32, scene: Scene, tails: wp.array2d(dtype=wp.vec2f)
+) -> wp.float32:
+    """Return the share of a rectangle's pixels that is looked at."""
+    if scene.errors.shape[0] == 0:
+        return 1.0
+    if is_beside(index % num_leaves, env, scene):
+        return scene.parameters[env][FLYING_PIXELS]
+    return share_of_tail(tails[env, index][0])
+
+
+@wp.func
 def find_rectangles(
     env: wp.int32,
     lane: wp.int32,
@@ -97,11 +122,13 @@ def find_rectangles(
     scene: Scene,
     frame_pos: wp.array(dtype=wp.vec3f),
     frame_quat: wp.array(dtype=wp.quatf),
+    matrices: wp.array2d(dtype=Matrix),
     error_key: wp.int32,
     rectangles: wp.array2d(dtype=wp.vec4i),
+    tails: wp.array2d(dtype=wp.vec2f),
     ends: wp.array2d(dtype=wp.int32),
 ):
-    """Write each leaf's rectangle in each camera's image, and the number of pixels to look at up to its end."""
+    """Write each leaf's rectangle in each camera's image, its tail, and how many pixels to look at up to its end."""
     box_lower, box_upper = crop_box(env, scene, frame_pos, frame_quat)
     num_leaves = num_leaves_of(env, scene)
     num_rectangles = num_leaves * scene.cameras.shape[0]
@@ -111,7 +138,12 @@ def find_rectangles(
         camera = index // num_leaves
         leaf = index % num_leaves
         if scene.errors.shape[0] > 0:
-            rectangles[env, index] = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
+            rectangle = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
+            rectangles[env, index] = rectangle
+            tails[env, index] = wp.vec2f(NO_TAIL, 0.0)
+            if area_of(rectangle) > 0 and not is_beside(leaf, env, scene):
+                number = scene.leaves[scene.leaf_starts[env] + leaf]
+                tails[env, index] = tail_of_rectangle(rectangle, number, camera, env, matrices[env, camera], scene)
         else:
             rectangles[env, index] = leaf_rectangle(env, camera, leaf, box_lower, box_upper, 0.0, scene)
         index += lanes
@@ -121,8 +153,9 @@ def find_rectangles(
         end = wp.int32(0)
         for i in range(num_rectangles):
             area = area_of(rectangles[env, i])
-            if is_beside(i % num_leaves, env, scene):
-                area = num_mixtures(area, env, scene, wp.rand_init(error_key, -1 - i))
+            share = share_of_rectangle(i, num_leaves, env, scene, tails)
+            if share < 1.0:
+                area = num_drawn(area, share, wp.rand_init(error_key, -1 - i))
             end += area
             ends[env, i] = end
     sync_block()
@@ -136,9 +169,13 @@ def place_at(
     scene: Scene,
     error_key: wp.int32,
     rectangles: wp.array2d(dtype=wp.vec4i),
+    tails: wp.array2d(dtype=wp.vec2f),
     ends: wp.array2d(dtype=wp.int32),
 ) -> Place:
-    """Return the pixel of a position in the rectangles; camera -1 where an earlier one holds it, too."""
+    """Return the pixel of a position in the rectangles; camera -1 where another one holds it.
+
+    Those of which all pixels are looked at go before the others.
+    """
     index = wp.int32(0)
     start = wp.int32(0)
     while ends[env, index] <= position:
@@ -146,22 +183,30 @@ def place_at(
         index += 1
 
     place = Place()
-    place.is_mixture = is_beside(index % num_leaves, env, scene)
+    place.leaf = index % num_leaves
+    place.is_mixture = is_beside(place.leaf, env, scene)
     r = rectangles[env, index]
     pixel = position - start
-    if place.is_mixture:
-        # Only some of its pixels are looked at.
+    is_whole = share_of_rectangle(index, num_leaves, env, scene, tails) == 1.0
+    if not is_whole:
         pixel = permuted(pixel, area_of(r), wp.uint32(error_key + index))
+        place.tail = tails[env, index]
     width = r[1] - r[0]
     row = r[2] + pixel // width
     column = r[0] + pixel % width
     camera = index // num_leaves
     place.pixel = wp.vec3i(camera, row, column)
-    for earlier in range(camera * num_leaves, index):
-        other = rectangles[env, earlier]
-        if column >= other[0] and column < other[1] and row >= other[2] and row < other[3]:
-            place.pixel = wp.vec3i(-1, row, column)
-            return place
+    # Only of whole rectangles does an earlier one matter alone.
+    for i in range(wp.where(is_whole, place.leaf, num_leaves)):
+        other = camera * num_leaves + i
+        o = rectangles[env, other]
+        if column >= o[0] and column < o[1] and row >= o[2] and row < o[3]:
+            is_other_whole = share_of_rectangle(other, num_leaves, env, scene, tails) == 1.0
+            # Mixtures and tails of a pixel are events of their own.
+            is_earlier = other < index and place.is_mixture == is_beside(i, env, scene)
+            if is_other_whole or (is_earlier and not is_whole):
+                place.pixel = wp.vec3i(-1, row, column)
+                return place
     return place
 
 
@@ -232,7 +277,15 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
             number = row * camera.width + column
             errors = draw_errors(error_key, number, scene.parameters[env], scene.errors[place[0]])
             errors.flies = errors.flies or at.is_mixture
-            if not may_be_valid(place, errors, matrix, env, scene):
+            if at.tail[0] > 0.0:
+                leaf = scene.leaves[scene.leaf_starts[env] + at.leaf]
+                pair = wp.int32(at.tail[1])
+                ratio = steepest_ratio(leaf, place[0], env, scene)
+                tail = tail_of(float(row), float(column), pair, ratio, leaf, place[0], env, matrix, scene)
+                errors = drawn_from_tail(errors, tail, at.tail[0], wp.rand_init(error_key, ~number))
+            elif not may_be_valid(place, errors, matrix, env, scene):
+                return seen
+            if errors.is_dropped:
                 return seen
 
         ray = world_ray(row, column, camera, env)
@@ -241,12 +294,10 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         seen.is_cast = 1
         hit = cast(scene.shapes, env, ray.origin, ray.direction, ray.forward, camera.reach)
         z = hit.distance * wp.dot(ray.direction, ray.forward)
-        if hit.shape_index == NO_HIT:
+        if hit.shape_index == NO_HIT or not is_kept(hit.shape_index, scene):
             return seen
         if wp.static(with_errors):
-            if not (z > 0.0 and z < camera.far) or is_in_shadow(
-                ray.origin + ray.direction * hit.distance, place, env, scene
-            ):
+            if not (z > 0.0 and z < camera.far):
                 return seen
             theta = wp.acos(wp.min(wp.abs(wp.dot(wp.normalize(hit.normal), ray.forward)), 1.0))
             k = pinhole_of(camera, env)
@@ -260,8 +311,13 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         p = unprojected(z, center_of_pixel(row, column, camera), matrix)
         inside = p[0] >= scene.crop_lower[0] and p[1] >= scene.crop_lower[1] and p[2] >= scene.crop_lower[2]
         inside = inside and p[0] <= scene.crop_upper[0] and p[1] <= scene.crop_upper[1] and p[2] <= scene.crop_upper[2]
-        if not inside or not is_kept(hit.shape_index, scene):
+        if not inside:
             return seen
+        # Warp evaluates both sides of `and`.
+        if wp.static(with_errors):  # noqa: SIM102
+            # The last, since few pixels get here.
+            if is_in_shadow(ray.origin + ray.direction * hit.distance, place, env, scene):
+                return seen
 
         seen.is_valid = 1
         seen.point = p
@@ -283,6 +339,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         to_output: wp.array(dtype=Matrix),
         scene: Scene,
         rectangles: wp.array2d(dtype=wp.vec4i),
+        tails: wp.array2d(dtype=wp.vec2f),
         ends: wp.array2d(dtype=wp.int32),
         points: wp.array2d(dtype=wp.vec3f),
         pixels: wp.array2d(dtype=wp.int32),
@@ -304,7 +361,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         num_points = pixels.shape[1]
         num_leaves = num_leaves_of(env, scene)
         key = error_keys[env]
-        find_rectangles(env, lane, lanes, scene, frame_pos, frame_quat, key, rectangles, ends)
+        find_rectangles(env, lane, lanes, scene, frame_pos, frame_quat, matrices, key, rectangles, tails, ends)
         num_places = wp.int32(0)
         if num_leaves > 0:
             num_places = ends[env, num_leaves * scene.cameras.shape[0] - 1]
@@ -318,7 +375,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
             seen = Seen()
             if position < num_places:
                 drawn = permuted(position, num_places, wp.uint32(keys[env]))
-                place = place_at(drawn, env, num_leaves, scene, key, rectangles, ends)
+                place = place_at(drawn, env, num_leaves, scene, key, rectangles, tails, ends)
                 if place.pixel[0] >= 0:
                     seen = see(place, env, scene, matrices, key)
             is_valid = wp.int32(seen.is_valid)

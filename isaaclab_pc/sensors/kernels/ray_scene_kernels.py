@@ -95,6 +95,13 @@ def world_ray(row: wp.int32, column: wp.int32, camera: RayCamera, env: wp.int32)
 
 
 @wp.func
+def pinhole_of(camera: RayCamera, env: wp.int32) -> wp.vec4f:
+    """Return fx, fy, cx and cy [px]."""
+    k = camera.intrinsics[env]
+    return wp.vec4f(k[0, 0], k[1, 1], k[0, 2], k[1, 2])
+
+
+@wp.func
 def center_of_pixel(row: wp.int32, column: wp.int32, camera: RayCamera) -> wp.vec2f:
     """Return where a pinhole would see what the pixel sees [px]."""
     if camera.centers.shape[0] > 0:

@@ -159,6 +159,14 @@ def structured_light_std(z: float, ratio: float) -> wp.float32:
 
 
 @wp.func
+def lateral_std(ratio: float, p: Parameters, camera: Camera) -> wp.float32:
+    """Return the standard deviation of where a pixel looks [px of the real camera]."""
+    if camera.model == STRUCTURED_LIGHT:
+        return p[NOISE] * (0.8 + 0.035 * ratio)
+    return p[LATERAL]
+
+
+@wp.func
 def axial_noise(z: float, noise: float, ratio: float, k: wp.vec4f, p: Parameters, camera: Camera) -> wp.float32:
     """Return depth with axial noise; ``noise`` is a standard normal number times the environment's NOISE."""
     if camera.model == GAUSSIAN:
@@ -193,10 +201,7 @@ def draw_errors(key: int, pixel: int, p: Parameters, camera: Camera) -> Errors:
 @wp.func
 def looks_at(v: int, u: int, ratio: float, k: wp.vec4f, p: Parameters, camera: Camera, errors: Errors) -> wp.vec2i:
     """Return row and column of the pixel that a pixel reads in its place; ``ratio`` is that of :func:`angle_ratio`."""
-    lateral = p[LATERAL]
-    if camera.model == STRUCTURED_LIGHT:
-        lateral = p[NOISE] * (0.8 + 0.035 * ratio)
-    lateral = lateral / focal_length_of(camera, k)
+    lateral = lateral_std(ratio, p, camera) / focal_length_of(camera, k)
     row = v + int(wp.rint(lateral * k[1] * errors.down))
     column = u + int(wp.rint(lateral * k[0] * errors.across))
     return wp.vec2i(wp.clamp(row, 0, camera.height - 1), wp.clamp(column, 0, camera.width - 1))
