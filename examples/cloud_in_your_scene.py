@@ -20,7 +20,7 @@ from isaaclab.sim import SimulationCfg, SimulationContext
 from isaaclab.utils import configclass, replace
 from isaaclab_newton.physics import NewtonCfg
 
-from isaaclab_pc.assets.objects import cube_cfg, table_cfg
+from isaaclab_pc.assets.primitives import cube_cfg, table_cfg
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloudCfg

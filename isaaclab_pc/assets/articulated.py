@@ -13,7 +13,7 @@ from isaaclab.assets import ArticulationCfg
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
 from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
-from isaaclab_pc.assets.objects import Vector
+from isaaclab_pc.assets.primitives import Vector
 from isaaclab_pc.assets.physics_properties import (
     MAX_DEPENETRATION_VELOCITY,
     articulation_properties,

@@ -18,7 +18,7 @@ from isaaclab.utils import configclass
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from isaaclab_pc.assets.objects import Vector
+from isaaclab_pc.assets.primitives import Vector
 from isaaclab_pc.assets.physics_properties import free_body_properties, patch_contacts, patch_friction
 
 _SLOPE_THICKNESS = 0.015

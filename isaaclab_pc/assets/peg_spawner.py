@@ -13,7 +13,7 @@ from isaaclab.utils import replace
 from isaaclab_physx.sim.spawners.materials import PhysxMaterialCfg
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.objects import Vector
+from isaaclab_pc.assets.primitives import Vector
 from isaaclab_pc.assets.physics_properties import firm_contacts, friction, kinematic_body_properties
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.objects import ground_cfg, table_cfg
+from isaaclab_pc.assets.primitives import ground_cfg, table_cfg
 from isaaclab_pc.envs.arm_checks import check_arm_cfg
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS
 from isaaclab_pc.envs.randomization import LEVELS

@@ -5,7 +5,7 @@ from isaaclab.assets import RigidObjectCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.objects import cube_cfg, region_cfg
+from isaaclab_pc.assets.primitives import cube_cfg, region_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 CUBE_EDGE = 0.04

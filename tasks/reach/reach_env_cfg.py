@@ -4,7 +4,7 @@
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.objects import target_cfg
+from isaaclab_pc.assets.primitives import target_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, workspace_points_cfg
 from isaaclab_pc.sensors import PointCloudCfg
 

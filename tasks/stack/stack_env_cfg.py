@@ -8,7 +8,7 @@ from isaaclab.assets import RigidObjectCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.objects import cube_cfg
+from isaaclab_pc.assets.primitives import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 from isaaclab_pc.physics.presets import newton_presets
 

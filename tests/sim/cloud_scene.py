@@ -14,7 +14,7 @@ from isaaclab.utils import configclass, replace
 from isaaclab_newton.renderers import NewtonWarpRendererCfg
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.objects import cube_cfg, table_cfg
+from isaaclab_pc.assets.primitives import cube_cfg, table_cfg
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import BodyPointsCfg, DepthRealismCfg, GivenPointsCfg, PointCloudCfg

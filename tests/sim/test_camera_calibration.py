@@ -18,7 +18,7 @@ from isaaclab.utils import configclass, replace
 from isaaclab.utils.math import convert_camera_frame_orientation_convention, quat_apply
 from isaaclab_newton.physics import NewtonCfg
 
-from isaaclab_pc.assets.objects import cube_cfg, table_cfg
+from isaaclab_pc.assets.primitives import cube_cfg, table_cfg
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.presets import prepare_for_device

@@ -16,7 +16,7 @@ from isaaclab.sim import SimulationCfg
 from isaaclab.utils import configclass, replace
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.objects import cube_cfg, table_cfg
+from isaaclab_pc.assets.primitives import cube_cfg, table_cfg
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device

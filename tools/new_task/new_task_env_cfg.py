@@ -6,7 +6,7 @@ from __future__ import annotations
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.objects import cube_cfg
+from isaaclab_pc.assets.primitives import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
 
 CUBE_EDGE = 0.05

@@ -7,7 +7,7 @@ import torch
 from isaaclab.assets import RigidObject, RigidObjectCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.objects import cube_cfg
+from isaaclab_pc.assets.primitives import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, manipulation
 from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rigid object that is another one in each environment."""
+
+import isaaclab.sim as sim_utils
+import numpy as np
+from isaaclab.assets import RigidObjectCfg
+from isaaclab.sim import SimulationContext
+from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
+
+from isaaclab_pc.assets.objects.sets import usd_files
+from isaaclab_pc.assets.physics_properties import free_body_properties, patch_contacts, patch_friction
+from isaaclab_pc.assets.primitives import Vector
+from numpy.typing import NDArray
+
+
+def object_set_cfg(
+    objects: str,
+    prim_path: str = "{ENV_REGEX_NS}/Object",
+    *,
+    padded: bool = False,
+    pos: Vector = (0.5, 0.0, 0.1),
+    label: str = "object",
+    color: Vector = (0.10, 0.35, 0.80),
+) -> RigidObjectCfg:
+    """Return an object of a set, dealt out to the environments as evenly as may be: :func:`dealt_objects` tells how.
+
+    Args:
+        objects: Name or folder of the set, as :func:`~isaaclab_pc.assets.objects.sets.load_set` takes it.
+        prim_path: Where it is spawned.
+        padded: Whether all have as many parts, as Newton needs it; with MuJoCo's own contacts
+            (``use_mujoco_contacts``) all environments would collide with the first one's object.
+        pos: Its centre of mass in the environment's frame before the first reset [m].
+        label: Its semantic class.
+        color: Red, green and blue from 0 to 1.
+    """
+    return RigidObjectCfg(
+        prim_path=prim_path,
+        spawn=sim_utils.MultiUsdFileCfg(
+            usd_path=[str(file) for file in usd_files(objects, padded=padded)],
+            random_choice=False,
+            rigid_props=free_body_properties(),
+            collision_props=[UsdPhysicsCollisionCfg(), patch_contacts()],
+            physics_material=patch_friction(1.0),
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
+            semantic_tags=[("class", label)],
+        ),
+        init_state=RigidObjectCfg.InitialStateCfg(pos=pos),
+    )
+
+
+def dealt_objects() -> NDArray[np.int64]:
+    """Return the place in the set of each environment's object, shape (N,), once the scene is built.
+
+    It holds for a scene in which nothing else differs between environments.
+    """
+    simulation = SimulationContext.instance()
+    assert simulation is not None
+    plan = simulation.get_clone_plan()
+    assert plan is not None
+    return np.asarray(plan.topology.world_prototype_layout).astype(np.int64)

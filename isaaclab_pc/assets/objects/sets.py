@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sets of objects by name or folder, made once and kept in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import trimesh
+
+from isaaclab_pc.assets.objects import families
+from isaaclab_pc.assets.objects.graspable import Graspable, make_graspable
+from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.processes.caches import cache_root
+
+_TRIES = 20
+"""Sizes that are drawn until an object can be grasped."""
+
+Recipe = tuple[str, int]
+"""Family and seed of an object."""
+
+SETS: dict[str, list[Recipe]] = {
+    "train": [(family, 1000 + number) for number in range(8) for family in families.KNOWN],
+    "held_out": [
+        *((family, 5000 + number) for number in range(2) for family in families.KNOWN),
+        *((family, 6000 + number) for number in range(8) for family in families.UNSEEN),
+    ],
+}
+"""Sets that come with the package: 96 objects to learn from, and 48 to test with, half of them of unseen families."""
+
+
+def load_set(name: str, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Graspable]:
+    """Load the objects of a set, in the order of their files' names; makes those of :data:`SETS` once.
+
+    ``name`` is one of :data:`SETS`, or a folder of ``.npz`` files. ``progress`` is told how many of how many are made.
+
+    Raises:
+        ConfigError: There is no such set, its folder is empty, or holds something else.
+    """
+    folder = set_folder(name)
+    if name in SETS and not folder.exists():
+        _make_set(name, folder, progress)
+    files = sorted(folder.glob("*.npz"))
+    if not files:
+        raise ConfigError(f"objects={name}: {folder} holds no object (.npz): import some into it.")
+    return [Graspable.load(file) for file in files]
+
+
+def usd_files(name: str, *, padded: bool = False) -> list[Path]:
+    """Return a USD file of each object of a set, in the order of :func:`load_set`; writes what is missing.
+
+    ``padded``: each has as many parts as the object with the most, as Newton needs it.
+    """
+    parts = [len(graspable.part_ends) for graspable in load_set(name)]
+    num_parts = max(parts) if padded else 0
+    files = [file.with_suffix(f".{num_parts}.usda") for file in sorted(set_folder(name).glob("*.npz"))]
+    missing = [file for file in files if not file.exists()]
+    if missing:
+        # In a process of its own: USD's modules must not be loaded before Kit has started.
+        with _pool(1) as pool:
+            list(pool.map(_write_usd, missing))
+    return files
+
+
+def set_folder(name: str) -> Path:
+    """Return the folder of a set, which for :data:`SETS` may not be made yet.
+
+    Raises:
+        ConfigError: There is no such set or folder.
+    """
+    if name in SETS:
+        return cache_root() / "isaaclab_pc" / "objects" / f"{name}-{_digest(name)}"
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"objects={name} is neither a set nor a folder. {closest(name, SETS)}")
+    return folder
+
+
+def make_object(recipe: Recipe) -> Graspable:
+    """Make the object of a family that a seed draws: of the first sizes in which it can be grasped."""
+    family, seed = recipe
+    for number in range(_TRIES):
+        parts = {**families.KNOWN, **families.UNSEEN}[family](np.random.default_rng([seed, number]))
+        try:
+            return make_graspable(family, parts, seed=seed)
+        except ConfigError:
+            continue
+    raise RuntimeError(f"{family}: no size of {_TRIES} can be grasped")
+
+
+def _digest(name: str) -> str:
+    """Name a set by all that its objects come from."""
+    folder = Path(__file__).parent
+    sources = [(folder / f"{module}.py").read_bytes() for module in ("families", "graspable", "grasping")]
+    text = f"{trimesh.__version__} {SETS[name]}".encode()
+    return hashlib.sha256(b"".join([text, *sources])).hexdigest()[:12]
+
+
+def _make_set(name: str, folder: Path, progress: Callable[[int, int], None]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    try:
+        recipes = SETS[name]
+        for index, graspable in enumerate(_made(recipes)):
+            graspable.save(scratch / f"{index:03d}_{graspable.family}.npz")
+            progress(index + 1, len(recipes))
+        # Another process may have made it meanwhile.
+        if not folder.exists():
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _made(recipes: list[Recipe]) -> Iterator[Graspable]:
+    with _pool(len(os.sched_getaffinity(0))) as pool:
+        yield from pool.map(make_object, recipes)
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    # Not forked: a simulator's threads do not survive that.
+    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _write_usd(file: Path) -> None:
+    from isaaclab_pc.assets.objects.usd_file import write_usd
+
+    stem, num_parts, _ = file.name.split(".")
+    scratch = file.with_name(f".{os.getpid()}.{file.name}")
+    write_usd(Graspable.load(file.with_name(f"{stem}.npz")), scratch, int(num_parts))
+    scratch.rename(file)
