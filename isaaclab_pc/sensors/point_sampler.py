@@ -105,7 +105,8 @@ class PointSampler:
 
     def _farthest(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
         picks = torch.zeros(len(keys), self._num_points, dtype=torch.int32, device=keys.device)
-        picks[:, :1] = _draw(keys, 1) * cloud.count[:, None]
+        # float32 may round a share just below 1 up to all of them.
+        picks[:, 0] = (_draw(keys, 1)[:, 0] * cloud.count).int().clamp(max=cloud.count - 1)
         lanes, _ = warp_base_kernels.lanes_on(str(keys.device))
         wp.launch(
             warp_farthest_kernels.pick_farthest,
