@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from .appended_points_cfg import BodyPointsCfg, GivenPointsCfg
-from .depth_to_cloud import Cloud, DepthToCloud
+from .cloud import Cloud
+from .depth_to_cloud import DepthToCloud
 from .lazy_renderer_cfg import LazyWarpRendererCfg
 from .observations import cloud_points
 from .point_cloud import PointCloud, PointCloudData

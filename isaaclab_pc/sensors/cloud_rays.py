@@ -17,7 +17,7 @@ from isaaclab_newton.renderers.segmentation import NewtonSegmentationMapper
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
-from isaaclab_pc.sensors.depth_to_cloud import Cloud
+from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
