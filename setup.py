@@ -19,6 +19,7 @@ INSTALL_REQUIRES = [
     "hydra-core>=1.3,<1.4",
     "jinja2>=3.1",
     "lazy-loader>=0.4",
+    "manifold3d>=3.1,<4",
     "matplotlib>=3.10",
     "numpy>=2",
     "nvidia-ml-py>=12",

@@ -13,13 +13,13 @@ from isaaclab.assets import ArticulationCfg
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
 from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
-from isaaclab_pc.assets.primitives import Vector
 from isaaclab_pc.assets.physics_properties import (
     MAX_DEPENETRATION_VELOCITY,
     articulation_properties,
     firm_contacts,
     friction,
 )
+from isaaclab_pc.assets.primitives import Vector
 
 _DATA = Path(__file__).parent / "data"
 

@@ -18,8 +18,8 @@ from isaaclab.utils import configclass
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from isaaclab_pc.assets.primitives import Vector
 from isaaclab_pc.assets.physics_properties import free_body_properties, patch_contacts, patch_friction
+from isaaclab_pc.assets.primitives import Vector
 
 _SLOPE_THICKNESS = 0.015
 """Thickness of the boxes that make the hole's mouth [m]; all but their inner faces is inside the walls."""

@@ -13,8 +13,8 @@ from isaaclab.utils import replace
 from isaaclab_physx.sim.spawners.materials import PhysxMaterialCfg
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.primitives import Vector
 from isaaclab_pc.assets.physics_properties import firm_contacts, friction, kinematic_body_properties
+from isaaclab_pc.assets.primitives import Vector
 
 if TYPE_CHECKING:
     from pxr import Usd

@@ -14,6 +14,7 @@ COMMANDS = {
     "export": "Export a policy for programs without a simulator",
     "replay": "Replay the last steps of a failed environment",
     "demo": "Record demonstrations of an expert",
+    "objects": "Make or import sets of objects",
     "new_task": "Write the skeleton of a new task",
     "list_tasks": "List the tasks",
 }

@@ -10,8 +10,8 @@ from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass, replace
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.primitives import table_cfg
 from isaaclab_pc.assets.peg import box_with_hole_cfg, peg_and_box_variants, peg_cfg, same_variant_of_each
+from isaaclab_pc.assets.primitives import table_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
 from isaaclab_pc.physics.presets import newton_presets
 from isaaclab_pc.sensors import PointCloudCfg

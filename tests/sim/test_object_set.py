@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Another object in each environment, on real physics: its mass, how it rests, and what its cloud shows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def env(make_env: Callable, folder: Path, backend: str) -> Iterator[Any]:
+def env(make_env: Callable, folder: Path, backend: str) -> Any:
     def hold_objects(cfg: Any) -> None:
         is_newton = backend == "newton_mjwarp"
         cfg.scene.cube = object_set_cfg(str(folder), "{ENV_REGEX_NS}/Cube", padded=is_newton, label="cube")
@@ -39,7 +39,7 @@ def env(make_env: Callable, folder: Path, backend: str) -> Iterator[Any]:
             cfg.sim.physics.solver_cfg.use_mujoco_contacts = False
 
     points = {"frame": "env", "dtype": "float32", "remove": ("robot", "table", "ground"), "num_points": 200}
-    yield make_env(
+    return make_env(
         "IsaacPC-Lift-Cube-Franka-Direct",
         NUM_ENVS,
         hold_objects,

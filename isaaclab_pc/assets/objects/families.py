@@ -37,7 +37,7 @@ def _frustum(lower_radius: float, lower: float, upper_radius: float, upper: floa
 
 
 def _ball(radius: float, z: float = 0.0) -> Points:
-    return icosphere(subdivisions=2, radius=radius).vertices + (0.0, 0.0, z)
+    return icosphere(subdivisions=2, radius=radius).vertices + np.array([0.0, 0.0, z])
 
 
 def _wall(lower: tuple[float, float, float], upper: tuple[float, float, float], sectors: int) -> Parts:
@@ -135,7 +135,9 @@ def ring(g: np.random.Generator) -> Parts:
     """Return a ring."""
     radius, thick = g.uniform((0.035, 0.011), (0.055, 0.016))
     angle = 2.0 * np.pi * (np.arange(8) + 0.5) / 8
-    circle = np.stack([radius + thick * np.cos(angle), np.zeros(8), g.uniform(1.0, 1.3) * thick * np.sin(angle)], axis=1)
+    circle = np.stack(
+        [radius + thick * np.cos(angle), np.zeros(8), g.uniform(1.0, 1.3) * thick * np.sin(angle)], axis=1
+    )
     turns = [Rotation.from_euler("z", 2.0 * np.pi * k / 12).apply(circle) for k in range(13)]
     return [np.concatenate(turns[k : k + 2]) for k in range(12)]
 

@@ -95,7 +95,12 @@ class Graspable:
 
 
 def make_graspable(
-    family: str, parts: Sequence[Floats], *, seed: int = 0, density: float = DENSITY, masses: tuple[float, float] = MASSES
+    family: str,
+    parts: Sequence[Floats],
+    *,
+    seed: int = 0,
+    density: float = DENSITY,
+    masses: tuple[float, float] = MASSES,
 ) -> Graspable:
     """Make an object of convex parts.
 
@@ -120,7 +125,7 @@ def make_graspable(
     for mesh in (whole, *hulls):
         mesh.apply_translation(-center)
 
-    points, face = trimesh.sample.sample_surface(whole, _SAMPLES, seed=seed)
+    points, face, *_ = trimesh.sample.sample_surface(whole, _SAMPLES, seed=seed)
     points = np.asarray(points)
     normals = whole.face_normals[face]
     turns, heights, chances = _resting(trimesh.convex.convex_hull(whole.vertices))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +50,7 @@ class Grasps:
         """Return the number of grasps."""
         return len(self.width)
 
-    def __getitem__(self, index: object) -> Grasps:
+    def __getitem__(self, index: Any) -> Grasps:
         """Return some of them, as numpy indexes."""
         return Grasps(*(np.asarray(values)[index] for values in vars(self).values()))
 
@@ -66,7 +68,7 @@ _ALIGNED = 0.85
 """Cosine between a surface's normal and the fingers' way at least."""
 
 
-def top_down_grasps(points: Floats, normals: Floats, turn: Rotation, gripper: Gripper = Gripper()) -> Grasps:  # noqa: B008
+def top_down_grasps(points: Floats, normals: Floats, turn: Rotation, gripper: Gripper = Gripper()) -> Grasps:
     """Find the grasps of an object that lies on a table, from above and for many yaws.
 
     Args:
@@ -123,7 +125,7 @@ def _heights(z: Floats) -> list[float]:
     top = z.max()
     floor = z.min() + _TABLE_CLEARANCE
     wanted = (0.0, top - 0.036, top - 0.02, top - 0.01, (z.min() + top) / 2.0)
-    return sorted({round(max(floor, height), 4) for height in wanted})
+    return sorted({round(float(max(floor, height)), 4) for height in wanted})
 
 
 def _centers(slab: Floats, x: float, z: float, gripper: Gripper) -> list[float]:
@@ -134,7 +136,7 @@ def _centers(slab: Floats, x: float, z: float, gripper: Gripper) -> list[float]:
     if len(y) < 6:
         return []
     surfaces = np.split(y, np.flatnonzero(np.diff(y) > _GAP) + 1)
-    walls = [(first[0] + second[-1]) / 2.0 for first, second in zip(surfaces, surfaces[1:], strict=False)]
+    walls = [(first[0] + second[-1]) / 2.0 for first, second in pairwise(surfaces)]
     return sorted({round(float(center), 4) for center in ((y[0] + y[-1]) / 2.0, *walls)})
 
 
@@ -156,8 +158,9 @@ def _close_at(slab: Floats, facing: Floats, center: Floats, gripper: Gripper) ->
     if not _LEAST_WIDTH < width < _MOST_WIDTH or abs(left + right) > 0.008:
         return None
 
-    touches_left = between & (y < left + 0.0025)
-    touches_right = between & (y > right - 0.0025)
+    depth = min(0.0025, 0.1 * width)
+    touches_left = between & (y < left + depth)
+    touches_right = between & (y > right - depth)
     aligned = min(-facing[touches_left].mean(), facing[touches_right].mean())
     # How far the two contacts miss each other, which turns the object.
     miss = math.hypot(*(float(axis[touches_left].mean() - axis[touches_right].mean()) for axis in (x, z)))

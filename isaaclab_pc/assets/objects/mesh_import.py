@@ -73,7 +73,9 @@ def _read(file: Path, scale: float) -> trimesh.Trimesh:
     if not _SIZES[0] <= size <= _SIZES[1]:
         guess = next((f for f in (0.001, 0.01, 0.0254, 1000.0) if _SIZES[0] <= size * f <= _SIZES[1]), None)
         advice = f" Its unit may be another: scale={scale * guess:g}." if guess else ""
-        raise ConfigError(f"{file} is {size:.4g} m long; an object of a table has {_SIZES[0]} to {_SIZES[1]} m.{advice}")
+        raise ConfigError(
+            f"{file} is {size:.4g} m long; an object of a table has {_SIZES[0]} to {_SIZES[1]} m.{advice}"
+        )
     if len(mesh.faces) > _MOST_TRIANGLES:
         mesh = mesh.simplify_quadric_decimation(face_count=_MOST_TRIANGLES)
     return mesh
@@ -96,4 +98,3 @@ def _convex_parts(file: Path, mesh: trimesh.Trimesh) -> list[np.ndarray]:
     coacd.set_log_level("error")
     parts = coacd.run_coacd(coacd.Mesh(mesh.vertices, mesh.faces), threshold=0.05, max_convex_hull=_MOST_PARTS)
     return [np.asarray(vertices) for vertices, _ in parts]
-

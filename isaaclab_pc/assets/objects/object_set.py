@@ -6,11 +6,11 @@ import numpy as np
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.sim import SimulationContext
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
+from numpy.typing import NDArray
 
 from isaaclab_pc.assets.objects.sets import usd_files
 from isaaclab_pc.assets.physics_properties import free_body_properties, patch_contacts, patch_friction
 from isaaclab_pc.assets.primitives import Vector
-from numpy.typing import NDArray
 
 
 def object_set_cfg(

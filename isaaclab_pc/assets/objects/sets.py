@@ -49,7 +49,9 @@ def load_set(name: str, progress: Callable[[int, int], None] = lambda done, tota
         _make_set(name, folder, progress)
     files = sorted(folder.glob("*.npz"))
     if not files:
-        raise ConfigError(f"objects={name}: {folder} holds no object (.npz): import some into it.")
+        raise ConfigError(
+            f"{folder} holds no object (.npz): import some with scripts/objects.py meshes=<folder> out={name}."
+        )
     return [Graspable.load(file) for file in files]
 
 
@@ -79,7 +81,7 @@ def set_folder(name: str) -> Path:
         return cache_root() / "isaaclab_pc" / "objects" / f"{name}-{_digest(name)}"
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise ConfigError(f"objects={name} is neither a set nor a folder. {closest(name, SETS)}")
+        raise ConfigError(f"{name} is neither a set of objects nor a folder of one: {closest(name, SETS)}")
     return folder
 
 

@@ -22,10 +22,11 @@ def write_usd(graspable: Graspable, path: Path, num_parts: int = 0) -> None:
     Newton wants as many shapes in every environment: with ``num_parts`` above its own, copies inside its first part are
     added. Contacts and friction are left to whoever spawns it.
     """
-    stage = Usd.Stage.CreateNew(str(path))
+    stage: Any = Usd.Stage.CreateNew(str(path))
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
-    body = UsdGeom.Xform.Define(stage, "/Object").GetPrim()
+    body: Any = UsdGeom.Xform.Define(stage, "/Object")
+    body = body.GetPrim()
     stage.SetDefaultPrim(body)
     UsdPhysics.RigidBodyAPI.Apply(body)
     _write_mass(UsdPhysics.MassAPI.Apply(body), graspable)
@@ -35,13 +36,14 @@ def write_usd(graspable: Graspable, path: Path, num_parts: int = 0) -> None:
     middle = first.mean(axis=0)
     padding = [(middle + _INSIDE * (first - middle), faces)] * (num_parts - len(parts))
     for index, (vertices, faces) in enumerate([*parts, *padding]):
-        mesh = UsdGeom.Mesh.Define(stage, f"/Object/part_{index:02d}")
+        mesh: Any = UsdGeom.Mesh.Define(stage, f"/Object/part_{index:02d}")
         mesh.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(vertices.astype(np.float32)))
         mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(faces.astype(np.int32).ravel()))
         mesh.CreateFaceVertexCountsAttr(Vt.IntArray([3] * len(faces)))
         mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
         UsdPhysics.CollisionAPI.Apply(mesh.GetPrim())
-        UsdPhysics.MeshCollisionAPI.Apply(mesh.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
+        collision: Any = UsdPhysics.MeshCollisionAPI.Apply(mesh.GetPrim())
+        collision.CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
     stage.GetRootLayer().Save()
 
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sheet of a set of objects: each as it rests most often, with the number of its grasps."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.collections import PolyCollection
+from scipy.spatial.transform import Rotation
+
+from isaaclab_pc.assets.objects.graspable import Graspable
+from isaaclab_pc.report.drawing import save_png
+
+_COLUMNS = 12
+_VIEW = Rotation.from_euler("zx", (35.0, -60.0), degrees=True)
+"""From slightly above; then x is to the right, y up and z towards the eye."""
+_LIGHT = np.array([-0.3, 0.5, 0.8])
+_COLOR = np.array([0.35, 0.60, 0.95])
+
+
+def save_object_sheet(objects: Sequence[Graspable], title: str, path: Path) -> None:
+    """Draw at least one object each into a PNG file, all at one scale."""
+    columns = min(_COLUMNS, len(objects))
+    rows = math.ceil(len(objects) / columns)
+    reach = 0.8 * max(float(np.linalg.norm(graspable.vertices, axis=1).max()) for graspable in objects)
+
+    def draw(panels: Any) -> None:
+        for axes in panels.flat:
+            axes.set_axis_off()
+        for axes, graspable in zip(panels.flat, objects, strict=False):
+            _draw(graspable, axes)
+            axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+            axes.set_title(f"{graspable.family}\n{len(graspable.grasp_width)} grasps", fontsize=8)
+
+    save_png(draw, path, title, (1.3 * columns + 0.4, 1.5 * rows + 0.6), (rows, columns))
+
+
+def _draw(graspable: Graspable, axes: Any) -> None:
+    likeliest = int(graspable.rest_chance.argmax())
+    turn = _VIEW * Rotation.from_quat(graspable.rest_quat[likeliest])
+    triangles = np.concatenate([part.vertices[part.faces] for part in graspable.parts()])
+    corners = turn.apply(triangles.reshape(-1, 3)).reshape(-1, 3, 3)
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True).clip(min=1e-12)
+
+    # The nearest last; those that face away are hidden.
+    front = np.flatnonzero(normals[:, 2] > 0.0)
+    order = front[np.argsort(corners[front, :, 2].mean(axis=1))]
+    light = 0.35 + 0.65 * (normals[order] @ (_LIGHT / np.linalg.norm(_LIGHT))).clip(min=0.0)
+    colors = light[:, None] * _COLOR
+    axes.add_collection(
+        PolyCollection(list(corners[order, :, :2]), facecolors=colors, edgecolors=colors, linewidths=0.3)
+    )
