@@ -169,14 +169,8 @@ def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
 
 def _evaluations(run: RunFacts) -> Iterable[dict[str, Any]]:
     for point in run.evaluations:
-        yield {
-            "run": run.name,
-            "iteration": point.iteration,
-            "env_steps": point.env_steps,
-            "wall_s": point.wall_s,
-            "episodes": point.evaluation.episodes,
-            **_interval(point.evaluation),
-        }
+        progress = point.model_dump(include={"iteration", "env_steps", "wall_s"})
+        yield {"run": run.name, **progress, "episodes": point.evaluation.episodes, **_interval(point.evaluation)}
 
 
 def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from isaaclab_pc.report.curves import Curve, PageFigure, curve_figure, draw_curves
 from isaaclab_pc.report.drawing import BAD, save_png
 from isaaclab_pc.report.film_figures import film_figure
+from isaaclab_pc.report.films import FILMS
 from isaaclab_pc.report.read_run import RunFacts
 from isaaclab_pc.report.search_figures import search_figure
 from isaaclab_pc.report.words import shortened
@@ -29,13 +30,6 @@ _TIMES = {"rollout": "collect_s", "update": "learn_s"}
 _REWARD = "Episode_Reward/"
 _MAX_TERMS = 6
 """Reward terms in one figure."""
-
-_FILMS = {
-    "first": "First look",
-    "last": "Last look",
-    "success": "An episode that succeeded",
-    "failure": "An episode that failed",
-}
 
 _COMPARED: tuple[tuple[str, str, str, _Over], ...] = (
     ("success_rate", "Success", "success [%]", "steps"),
@@ -70,7 +64,7 @@ def run_figures(run: RunFacts) -> dict[str, list[PageFigure]]:
         ],
         "seen": [
             partial(film_figure, f"seen-{name}", title, run.films[name])
-            for name, title in _FILMS.items()
+            for name, title in FILMS.items()
             if name in run.films
         ],
         "learning": _learning(run),

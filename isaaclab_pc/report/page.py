@@ -11,13 +11,12 @@ from isaaclab_pc.report.run_tables import (
     again,
     commands,
     differences,
-    facts,
     findings,
     measures,
     setting_rows,
     task_name,
 )
-from isaaclab_pc.report.words import duration, memory, number, percent, share, shortened
+from isaaclab_pc.report.words import duration, local_time, memory, number, percent, share, shortened
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.utils.packages import installed_versions
 
@@ -50,11 +49,9 @@ def run_page(folder: Path) -> str:
         run=run,
         factors=sorted(factors, key=lambda part: part.spread, reverse=True),
         changed=[row for row in rows if row.is_changed],
-        unchanged=[(row.key, shortened(row.value)) for row in rows if not row.is_changed and row.key not in run.unused],
-        facts=facts(run),
-        versions=[(shortened(name), shortened(version)) for name, version in run.data.versions.items()],
+        unchanged=[(row.key, row.value) for row in rows if not row.is_changed and row.key not in run.unused],
         scale_command=again(run, "scale", num_envs=run.data.num_envs),
-        dumps=[(f"{path.name}: {shortened(text)}", command_line("replay", f"dump={path}")) for path, text in run.dumps],
+        dumps=[(f"{path.name}: {text}", command_line("replay", f"dump={path}")) for path, text in run.dumps],
         commands=commands(run),
     )
 
@@ -94,7 +91,7 @@ def _render(**content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (duration, memory, number, percent, share, shortened, task_name)
+    filters = (duration, local_time, memory, number, percent, share, shortened, task_name)
     environment.filters |= {function.__name__: function for function in filters}
     written = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     version = installed_versions(["isaaclab_pc"]).get("isaaclab_pc", "")

@@ -18,7 +18,7 @@ from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.report.films import Film, read_films
-from isaaclab_pc.report.words import NOTHING, local_time, shortened
+from isaaclab_pc.report.words import NOTHING, local_time
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.iteration_log import read_iterations
@@ -111,7 +111,7 @@ class RunFacts:
     @property
     def faults(self) -> dict[str, int]:
         """Environments that the guard ended by cause, the most frequent first; without causes that ended none."""
-        counts = {shortened(cause): number for cause, number in self.data.guard.items() if number > 0}
+        counts = {cause: number for cause, number in self.data.guard.items() if number > 0}
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     @property
@@ -269,9 +269,10 @@ def _read_events(run: RunFacts) -> None:
     for number, line in enumerate(lines[:MAX_EVENTS], start=1):
         try:
             content = json.loads(line)
-            time, name = local_time(str(content.pop("time", NOTHING))), shortened(content.pop("event"))
+            time = local_time(str(content.pop("time", NOTHING)))
+            name = str(content.pop("event"))
             known = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in content.items() if value != "")
-            run.events.append((time, name, shortened(known)))
+            run.events.append((time, name, known))
         except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
             run.problems.append(f"{EVENTS_NAME}, line {number}: not an event; left out")
     if len(lines) > MAX_EVENTS:

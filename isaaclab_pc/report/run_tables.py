@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Findings, facts, settings and next commands of a run, and differences between runs, as plain values."""
+"""Findings, settings and next commands of a run, and differences between runs, as plain values."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from isaaclab_pc.cli.command_line import override_value
 from isaaclab_pc.cli.task_names import resolve_task, short_name
 from isaaclab_pc.report.read_run import RunFacts
-from isaaclab_pc.report.words import NOTHING, duration, local_time, memory, number, shortened
+from isaaclab_pc.report.words import NOTHING, duration, memory, number, shortened
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.terminal.program_name import command_line
@@ -27,7 +27,7 @@ def findings(run: RunFacts) -> list[tuple[bool, str]]:
     data = run.data
     bad = []
     if data.status in ("failed", "storm"):
-        bad.append(f"The run ended early: {shortened(data.error or 'it did not say why')}")
+        bad.append(f"The run ended early: {data.error or 'it did not say why'}")
     metrics = run.curves.metrics if run.curves is not None else {}
     skipped = sum(filter(math.isfinite, metrics.get("Learner/skipped_updates", ())))
     if skipped:
@@ -44,23 +44,8 @@ def findings(run: RunFacts) -> list[tuple[bool, str]]:
         notes.append("There was no evaluation at the end.")
     if (data.git or "").endswith("-dirty"):
         notes.append("The code differed from its commit, so the commit alone does not tell what ran.")
-    notes += [f"Not on this page: {shortened(problem)}." for problem in run.problems]
+    notes += [f"Not on this page: {problem}." for problem in run.problems]
     return [(True, text) for text in bad] + [(False, text) for text in notes]
-
-
-def facts(run: RunFacts) -> list[tuple[str, str]]:
-    """Return facts about the run, name and value, that the head of its page does not tell."""
-    data = run.data
-    batch = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in (data.batch or {}).items())
-    return [
-        ("Task", data.task),
-        ("Teacher", data.teacher or NOTHING),
-        ("Batch", batch or NOTHING),
-        ("Started", local_time(data.started)),
-        ("Ended", local_time(data.ended or NOTHING)),
-        ("Build", duration(data.build_s)),
-        ("Commit", data.git or NOTHING),
-    ]
 
 
 class SettingRow(NamedTuple):

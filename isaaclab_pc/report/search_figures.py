@@ -12,7 +12,7 @@ from isaaclab_pc.num_envs.trends import TOLERANCE, pooled_speeds
 from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
 from isaaclab_pc.report.curves import PageFigure
 from isaaclab_pc.report.drawing import BAD, GOOD, MUTED, SERIES, draw_svg, save_png
-from isaaclab_pc.report.words import memory, number, shortened
+from isaaclab_pc.report.words import memory, number
 
 _GIB = 2**30
 _LINE: Mapping[str, Any] = {"color": MUTED, "linewidth": 1.2}
@@ -29,7 +29,7 @@ def search_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | 
             trial.outcome.replace("_", " "),
             memory(peak),
             number(trial.frames_per_second or None),
-            shortened(trial.detail),
+            trial.detail,
         )
         for trial, peak in zip(trials, _peaks(trials), strict=True)
     ]
@@ -71,7 +71,8 @@ def _draw(panels: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
         axes.set_xlabel("environments")
         axes.set_xlim(0, 1.05 * max(trial.num_envs for trial in trials))
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
-        axes.legend()
+        if axes.has_data():
+            axes.legend()
 
 
 def _draw_memory(axes: Any, trials: Sequence[Trial], peaks: Sequence[float], num_envs: int | str) -> None:
