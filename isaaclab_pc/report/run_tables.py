@@ -127,12 +127,13 @@ def again(run: RunFacts, script: str, **changes: object) -> str:
 def measures(run: RunFacts) -> dict[str, str]:
     """Return result, cost and health of a run, by name."""
     data, last = run.data, run.last_evaluation
+    success = last.success if last is not None else None
     so_far = " so far" if last is not None and data.evaluation is None else ""
     return {
         "Task": task_name(run),
         "Library": shortened(data.runner),
         "Status": data.status,
-        "Success": str((last and last.success) or NOTHING) + so_far,
+        "Success": f"{success or NOTHING}{so_far}",
         "Episodes": number(last.episodes if last else None),
         "Mean return": number(last.mean_return if last else None, ".2f"),
         "Iterations": number(data.completed_iterations),
