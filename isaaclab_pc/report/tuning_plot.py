@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from isaaclab_pc.cluster.tuning import TuneTrial
@@ -33,30 +34,29 @@ def save_tuning_plot(trials: Sequence[TuneTrial], best: TuneTrial | None, metric
     low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
     margin = 0.08 * ((high - low) or abs(high) or 1.0)
 
-    def draw(panels: Any) -> None:
-        for axes, name in zip(panels.flat, names, strict=False):
+    def draw(figure: Figure) -> None:
+        for number, name in enumerate(names, start=1):
+            axes = figure.add_subplot(rows, columns, number)
             _draw(axes, trials, best, name, low - margin)
             axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
-        for axes in panels.flat[len(names) :]:
-            axes.set_axis_off()
-        handles, labels = panels.flat[0].get_legend_handles_labels()
-        panels.flat[0].figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
-    save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8), (rows, columns))
+    save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8))
 
 
 def _draw(axes: Any, trials: Sequence[TuneTrial], best: TuneTrial | None, name: str, bottom: float) -> None:
     places = _places(axes, [trial.values[name] for trial in trials])
-    heights = [bottom if trial.score is None else trial.score for trial in trials]
-    statuses = ["failed" if trial.status == "storm" else trial.status for trial in trials]
-    labels = [status if status in _STYLES else "unfinished" for status in statuses]
-    for label, style in _STYLES.items():
-        chosen = [index for index, other in enumerate(labels) if other == label]
-        if chosen:
-            axes.scatter([places[i] for i in chosen], [heights[i] for i in chosen], s=40, label=label, **style)
+    points: dict[str, list[tuple[float, float]]] = {status: [] for status in _STYLES}
     for place, trial in zip(places, trials, strict=True):
+        status = "failed" if trial.status == "storm" else trial.status
+        height = bottom if trial.score is None else trial.score
+        points.get(status, points["unfinished"]).append((place, height))
         if trial is best:
-            axes.scatter(place, trial.score, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
+            axes.scatter(place, height, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
+    for status, these in points.items():
+        if these:
+            axes.scatter(*zip(*these, strict=True), s=40, label=status, **_STYLES[status])
 
 
 def _places(axes: Any, values: Sequence[str]) -> list[float]:
