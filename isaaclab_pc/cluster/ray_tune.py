@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.tuning import STOPPED_EARLY_NAME, Tuning, read_scores, read_trial
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.num_envs.trial import format_size
 from isaaclab_pc.processes.child_process import GRACE_SECONDS
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
@@ -154,7 +153,7 @@ def run_trials(
         tuning: The tuning in it.
         program: Arguments of Python that train the run in a folder, which is added to them.
         address: A running cluster; None: one is started on this machine, and ended.
-        machine: ``num_cpus``, ``num_gpus`` and ``_memory`` [bytes] of that cluster.
+        machine: ``num_cpus`` and ``num_gpus`` of that cluster.
         refresh: Called about once a second.
 
     Raises:
@@ -167,21 +166,24 @@ def run_trials(
         "program": list(program),
         "cwd": str(Path.cwd()),
     }
-    resources = {"cpu": tuning.cpus, "gpu": tuning.gpus, "memory": tuning.memory}
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    with ray_cluster(address, machine, _ENVIRONMENT), _signals_as_ctrl_c():
-        needs = {"CPU": tuning.cpus, "GPU": tuning.gpus, "memory": tuning.memory}
+    with ray_cluster(address, machine, _ENVIRONMENT):
+        _heed_signals_as_ctrl_c()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if address and not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):
+        if not any(node.get("CPU", 0) >= tuning.cpus and node.get("GPU", 0) >= tuning.gpus for node in nodes):
             # A trial would wait forever.
             raise ConfigError(
-                f"address={address}: no machine there has {tuning.cpus:g} cores, {tuning.gpus:g} GPUs and "
-                f"{format_size(tuning.memory)} of memory for a trial."
+                f"address={address}: no machine there has {tuning.cpus} cores and {tuning.gpus:g} GPUs for a trial."
             )
         tuner = tune.Tuner(
-            tune.with_resources(RunTrial, resources),
+            tune.with_resources(RunTrial, {"cpu": tuning.cpus, "gpu": tuning.gpus}),
             param_space=config,
-            tune_config=tune.TuneConfig(metric="score", mode="max", scheduler=_scheduler(tuning)),
+            tune_config=tune.TuneConfig(
+                metric="score",
+                mode="max",
+                scheduler=_scheduler(tuning),
+                max_concurrent_trials=None if address else tuning.concurrent,
+            ),
             run_config=tune.RunConfig(
                 name=RAY_FOLDER,
                 storage_path=str(folder.resolve()),
@@ -207,17 +209,8 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
     )
 
 
-@contextlib.contextmanager
-def _signals_as_ctrl_c() -> Iterator[None]:
-    """Let other signals end the trials as Ctrl-C does, to which Tune listens."""
-    numbers = (signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP)
-    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    others = (signal.SIGINT, signal.SIGUSR1)
-    before = {number: signal.getsignal(number) for number in (*heeded, *others)}
-    for number in heeded:
-        signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _heed_signals_as_ctrl_c() -> None:
+    """Let other signals end the trials as Ctrl-C does, to which Tune listens; the cluster's block restores them."""
+    for number in (signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A tuning on disk: its trials, how they stand, and which is the best. Loads neither Ray nor torch."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +39,12 @@ class Tuning(JsonRecord):
     """Values of the settings that are searched over, by the name of the trial's folder."""
     max_failures: Count
     """Times that Ray starts a trial again after its processes were lost."""
-    cpus: NonNegative
+    concurrent: Size
+    """Trials at once on one machine."""
+    cpus: Size
     """CPU cores of a trial."""
     gpus: NonNegative
     """GPUs of a trial."""
-    memory: Count
-    """Host memory of a trial [bytes]."""
 
     @property
     def searched(self) -> tuple[str, ...]:
@@ -68,10 +67,6 @@ class Tuning(JsonRecord):
         if not tuning.trials or any(Path(name).name != name or name.startswith(".") for name in tuning.trials):
             raise ConfigError(f"{folder / TUNING_NAME} is not a tuning: its trials are not folders in it.")
         return tuning
-
-    def save(self, folder: Path) -> None:
-        """Write it into its folder."""
-        self.write(folder / TUNING_NAME)
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ def read_scores(folder: Path, metric: str) -> list[tuple[int, float | None]]:
     data = RunRecord.load(folder).data if (folder / RECORD_NAME).exists() else None
     if data is not None and _teacher_acts(data, metric):
         return [(point.iteration, point.evaluation.success_rate) for point in data.evaluations]
-    return [(entry.iteration, _finite(entry.metrics.get(metric))) for entry in read_iterations(folder)]
+    return [(entry.iteration, entry.metrics.get(metric)) for entry in read_iterations(folder)]
 
 
 def _score(data: RunData, metric: str) -> float | None:
@@ -128,16 +123,12 @@ def _score(data: RunData, metric: str) -> float | None:
         return data.success
     if _teacher_acts(data, metric):
         return data.evaluations[-1].evaluation.success_rate if data.evaluations else None
-    return _finite(data.metrics.get(metric))
+    return data.metrics.get(metric)
 
 
 def _teacher_acts(data: RunData, metric: str) -> bool:
     """Tell whether successes in training are also the teacher's, so that only evaluations count."""
     return metric == "success_rate" and data.algorithm == "distill"
-
-
-def _finite(score: float | None) -> float | None:
-    return score if score is not None and math.isfinite(score) else None
 
 
 def best_trial(trials: Sequence[TuneTrial]) -> TuneTrial | None:

@@ -38,9 +38,6 @@ _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 5.0
 """How long reading goes on where a process that the child left behind still writes [s]."""
 
-_TAIL_BYTES = 4 << 20
-"""Most that :meth:`LogTail.lines` reads at once [bytes]."""
-
 _LINE_BUFFERED = 1
 """``_IOLBF`` of C's ``setvbuf``."""
 
@@ -178,26 +175,6 @@ class OutputFilter(ChildLines):
             if self._file is None:
                 self._file = self._log.open("ab", buffering=0)
             self._file.write(line + b"\n")
-
-
-class LogTail:
-    """Reads the lines that are added to a log."""
-
-    def __init__(self, log: Path) -> None:
-        """Start at the log's present end; the log may not exist yet."""
-        self._log = log
-        self._read = log.stat().st_size if log.exists() else 0
-
-    def lines(self) -> list[str]:
-        """Return the lines that were completed since the last call, or the first part of them if they are many."""
-        if not self._log.exists():
-            return []
-        with self._log.open("rb") as log:
-            log.seek(self._read)
-            chunk = log.read(_TAIL_BYTES)
-        end = chunk.rfind(b"\n") + 1
-        self._read += end
-        return chunk[:end].decode(errors="replace").splitlines()
 
 
 def divert_output(log: Path, user: int = 1) -> IO[str]:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.ticker import LogLocator, NullFormatter
-
 from isaaclab_pc.cluster.tuning import TuneTrial
 from isaaclab_pc.report.drawing import BAD, LINE, SERIES, save_png
 
@@ -20,6 +18,7 @@ _STYLES = {
     "stopped early": {"marker": "o", "facecolors": "none", "edgecolors": SERIES[0]},
     "failed": {"marker": "x", "color": BAD},
     "unfinished": {"marker": "o", "color": LINE},
+    "best": {"marker": "*", "color": SERIES[1], "s": 220, "zorder": 3, "alpha": 0.8},
 }
 """Marker of a trial by its status; all others are unfinished."""
 
@@ -29,14 +28,22 @@ def save_tuning_plot(trials: Sequence[TuneTrial], best: TuneTrial | None, metric
     names = list(trials[0].values)
     columns = min(len(names), _COLUMNS)
     rows = math.ceil(len(names) / columns)
-    scores = [trial.score for trial in trials if trial.score is not None]
-    low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
-    margin = 0.08 * ((high - low) or abs(high) or 1.0)
+    bottom = min((trial.score for trial in trials if trial.score is not None), default=0.0)
+    groups: dict[str, list[TuneTrial]] = {label: [] for label in _STYLES}
+    for trial in trials:
+        status = "failed" if trial.status == "storm" else trial.status
+        groups[status if status in _STYLES else "unfinished"].append(trial)
+    if best is not None:
+        groups["best"].append(best)
 
     def draw(panels: Any) -> None:
         for axes, name in zip(panels.flat, names, strict=False):
-            _draw(axes, trials, best, name, low - margin)
-            axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
+            places = _places(axes, [trial.values[name] for trial in trials])
+            for label, group in groups.items():
+                x = [places[trial.values[name]] for trial in group]
+                y = [bottom if trial.score is None else trial.score for trial in group]
+                axes.scatter(x, y, **{"s": 40, "label": label if group else None, **_STYLES[label]})
+            axes.set(xlabel=name, ylabel=metric)
         for axes in panels.flat[len(names) :]:
             axes.set_axis_off()
         handles, labels = panels.flat[0].get_legend_handles_labels()
@@ -45,32 +52,17 @@ def save_tuning_plot(trials: Sequence[TuneTrial], best: TuneTrial | None, metric
     save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8), (rows, columns))
 
 
-def _draw(axes: Any, trials: Sequence[TuneTrial], best: TuneTrial | None, name: str, bottom: float) -> None:
-    places = _places(axes, [trial.values[name] for trial in trials])
-    heights = [bottom if trial.score is None else trial.score for trial in trials]
-    statuses = ["failed" if trial.status == "storm" else trial.status for trial in trials]
-    labels = [status if status in _STYLES else "unfinished" for status in statuses]
-    for label, style in _STYLES.items():
-        chosen = [index for index, other in enumerate(labels) if other == label]
-        if chosen:
-            axes.scatter([places[i] for i in chosen], [heights[i] for i in chosen], s=40, label=label, **style)
-    for place, trial in zip(places, trials, strict=True):
-        if trial is best:
-            axes.scatter(place, trial.score, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
-
-
-def _places(axes: Any, values: Sequence[str]) -> list[float]:
-    """Return where values stand on the axis: numbers at themselves, names side by side."""
+def _places(axes: Any, values: Sequence[str]) -> dict[str, float]:
+    """Return where each value stands on the axis: numbers at themselves, names side by side."""
     try:
-        numbers = [float(value) for value in values]
+        numbers = {value: float(value) for value in values}
     except ValueError:
         names = sorted(set(values))
         axes.set_xticks(range(len(names)), names)
         axes.set_xlim(-0.5, len(names) - 0.5)
-        return [float(names.index(value)) for value in values]
-    if min(numbers) > 0 and max(numbers) > _RATIO * min(numbers):
+        return {name: float(place) for place, name in enumerate(names)}
+    if min(numbers.values()) > 0 and max(numbers.values()) > _RATIO * min(numbers.values()):
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
     return numbers

@@ -36,7 +36,7 @@ class Phase(JsonRecord):
     """Time since it began [s]."""
 
     step: Count = 0
-    """Environment steps of an evaluation so far."""
+    """Environment steps of an evaluation so far, or iterations of all trials."""
 
     steps: Count = 0
     """Those that it has at most; 0: it tells no steps."""
@@ -114,36 +114,11 @@ class TrialStatus(JsonRecord):
     error: str | None = None
     """The error that ended it."""
 
+    ended: Count = 0
+    """Trials of the search that do not go on."""
 
-@dataclass(frozen=True, kw_only=True)
-class TuneProgress(JsonRecord):
-    """How all trials of a search for settings stand."""
-
-    kind: Literal["trials"] = "trials"
-
-    trials: Count
-    """All of them."""
-
-    ended: Count
-    """Those that do not go on, failed ones included."""
-
-    failed: Count
-    """Those that an error ended."""
-
-    running: dict[str, int] = field(default_factory=dict)
-    """Iterations that those which run have completed, by name."""
-
-    max_iterations: Count
-    """Of each trial."""
-
-    best: str | None = None
-    """The best that has ended; None: none has."""
-
-    metric: str
-    """The metric to maximize."""
-
-    score: float | None = None
-    """Of the best."""
+    trials: Count = 0
+    """All trials of the search."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +176,7 @@ class End(JsonRecord):
     """Paths of the files that were made, by kind, such as ``run`` and ``report``."""
 
 
-Event = Phase | Iterated | TrialStatus | TuneProgress | Decided | Evaluated | Warned | End
+Event = Phase | Iterated | TrialStatus | Decided | Evaluated | Warned | End
 
 
 @functools.cache
@@ -215,11 +190,6 @@ def read_event(text: str | bytes) -> Event:
         return _adapter().validate_json(text)
     except ValidationError as error:
         raise ValueError(str(error)) from None
-
-
-def event_schema() -> dict[str, Any]:
-    """Return the JSON schema of an event."""
-    return _adapter().json_schema(mode="serialization")
 
 
 def to_line(event: Event) -> str:

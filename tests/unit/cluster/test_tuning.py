@@ -24,9 +24,9 @@ TUNING = Tuning(
     fixed=("task=reach",),
     trials={name: {"seed": str(number), "points.sampler": "fps"} for number, name in enumerate(("000", "001", "002"))},
     max_failures=5,
+    concurrent=1,
     cpus=1,
     gpus=0,
-    memory=0,
 )
 
 
@@ -38,7 +38,7 @@ def add_run(folder: Path, name: str, status: str, **fields: Any) -> RunRecord:
 
 
 def test_a_tuning_is_read_as_it_was_written(tmp_path):
-    TUNING.save(tmp_path)
+    TUNING.write(tmp_path / "tuning.json")
     assert Tuning.load(tmp_path) == TUNING
     assert TUNING.searched == ("seed", "points.sampler")
 

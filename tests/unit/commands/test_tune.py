@@ -14,6 +14,7 @@ from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.fit import FitResult
 from isaaclab_pc.run import jobs
 from isaaclab_pc.run.record import RunRecord
@@ -38,8 +39,7 @@ def started(tmp_path, monkeypatch):
         tune,
         "find_num_envs",
         lambda settings, search, *_: (
-            calls.append(search)
-            or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100}, host_bytes=1 << 20)
+            calls.append(search) or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100})
         ),
     )
     return calls
@@ -56,7 +56,7 @@ def started(tmp_path, monkeypatch):
         (["points.num_points=64,0"], "points.num_points=0"),
         (["seed=1,1000"], "eval.seed=1000"),
         (["seed=1,2", "seed=3"], "seed twice"),
-        (["supervise.enabled=false", RATE], "supervise.enabled=false"),
+        (["supervise.enabled=false", RATE], "supervise.enabled"),
         (["teacher=train", "algorithm=distill", RATE], "teacher=train obs=state"),
         (["grace_iterations=91", RATE], "grace_iterations=91 90"),
         (["resume=nowhere"], "resume=nowhere"),
@@ -111,7 +111,15 @@ def test_the_number_of_environments_is_searched_once_within_the_share_of_each(st
     assert {RunSettings.load(folder / name / "config.yaml").num_envs for name in tuning.trials} == {48}
     assert "num_envs=48" in tuning.fixed
     assert "physics.contacts=100" in tuning.fixed
-    assert tuning.memory == 1 << 20
+    assert tuning.concurrent == 2
+
+
+def test_more_at_once_than_fit_are_refused(started, monkeypatch, refused):
+    def nothing_fits(*_):
+        raise ConfigError("num_envs=8: 4 GiB are not enough.")
+
+    monkeypatch.setattr(tune, "find_num_envs", nothing_fits)
+    refused(tune, [*BASE, RATE, "concurrent=2"], "concurrent=2 num_envs=8 fewer")
 
 
 @pytest.mark.parametrize("by_environment", [False, True])
@@ -120,9 +128,7 @@ def test_a_search_on_gpus_goes_on_on_a_cluster_from_a_machine_without_one(
 ):
     assert tune.main([*BASE, RATE, "concurrent=1"]) == 75
     folder = started[0][0]
-    for settings in folder.glob("*/config.yaml"):
-        settings.write_text(settings.read_text().replace("device: cpu", "device: cuda:0"))
-    replace(Tuning.load(folder), gpus=1.0).save(folder)
+    replace(Tuning.load(folder), gpus=1.0).write(folder / "tuning.json")
 
     monkeypatch.setattr(tune, "gpu_count", lambda: 0)
     refused(tune, [f"resume={folder}"], "GPU address=<cluster>")
@@ -144,9 +150,9 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         fixed=("task=reach",),
         trials={"000": {"seed": "1"}, "001": {"seed": "2"}},
         max_failures=5,
+        concurrent=1,
         cpus=1,
         gpus=0,
-        memory=0,
     )
     stream = io.StringIO()
     with use(JsonScreen(stream)):
@@ -161,12 +167,11 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         report(tmp_path, tuning)
 
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [event["kind"] for event in events] == ["trial", "trials", "trial", "trials", "decision"]
-    first, running, last, ended, decision = events
+    assert [event["kind"] for event in events] == ["trial", "trial", "decision"]
+    first, last, decision = events
     assert (first["trial"], first["status"], first["values"], first["score"]) == ("000", "running", {"seed": "1"}, None)
-    assert (running["trials"], running["ended"], running["running"], running["best"]) == (2, 0, {"000": 3}, None)
-    assert (last["status"], last["iteration"], last["score"]) == ("completed", 10, 0.75)
-    assert (ended["ended"], ended["running"], ended["best"], ended["score"]) == (1, {}, "000", 0.75)
+    assert (first["trials"], first["ended"]) == (2, 0)
+    assert (last["status"], last["iteration"], last["score"], last["ended"]) == ("completed", 10, 0.75, 1)
     assert decision["values"] == {"seed": "1"}
     lines = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "trial,seed,status,iterations,success_rate,success,seconds,env_steps,restarts"
