@@ -37,18 +37,12 @@ class Cell(JsonRecord):
     failures: Mapping[str, Count] = field(default_factory=dict)
     """Environments that the guard ended, by cause."""
 
-    env_steps_per_s: NonNegative = 0.0
-    """Steps of all environments under random actions [1/s]."""
-
     cost: NonNegative = 0.0
     """Time of 1000 environment steps under random actions [s]: wall time on a GPU; on the CPU the process's CPU time,
     which other work on the machine hardly changes."""
 
     success: NonNegative | None = None
     """Success rate of the task's expert; None where it has none."""
-
-    episodes: Count = 0
-    """Episodes of the expert."""
 
     note: str = ""
     """Why the measurement is unusable: a crash, dropped contacts."""
@@ -59,21 +53,14 @@ class Cell(JsonRecord):
         return sum(self.failures.values())
 
     @property
-    def failures_per_million(self) -> float | None:
-        """Failures per million environment steps; None where nothing was measured."""
-        return 1e6 * self.failed / self.env_steps if self.env_steps else None
+    def rate(self) -> str:
+        """Failures per million environment steps; the 95 % upper bound where there was none, empty without steps.
 
-    @property
-    def upper_bound_per_million(self) -> float | None:
-        """95 % upper bound of the failure rate, 3 / steps; None where there were failures or no steps.
-
-        The "rule of three": Hanley and Lippman-Hand, JAMA 249(13), 1983.
+        The bound is 3 / steps, the "rule of three": Hanley and Lippman-Hand, JAMA 249(13), 1983.
         """
-        return 3e6 / self.env_steps if self.env_steps and not self.failed else None
-
-    def overrides(self) -> list[str]:
-        """Return the settings as arguments of the scripts."""
-        return [f"physics.{name}={value:.6g}" for name, value in self.settings.items()]
+        if not self.env_steps:
+            return ""
+        return f"{1e6 * self.failed / self.env_steps:.0f}" if self.failed else f"0 (< {3e6 / self.env_steps:.0f})"
 
 
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:

@@ -20,7 +20,6 @@ def result(folder, monkeypatch):
 
     def read() -> dict:
         (path,) = (folder / "logs" / "scale").glob("*/*/stability.json")
-        assert (path.parent / "stability.png").stat().st_size > 1000
         return json.loads(path.read_text(encoding="utf-8"))
 
     return read
