@@ -68,35 +68,33 @@ class RunTrial(tune.Trainable):
             raise RuntimeError(f"{self._folder} is not there on {node}: all machines must see the tuning's folder.")
         os.chdir(config["cwd"])
         self._metric: str = config["metric"]
-        self._program: list[str] = config["program"]
-        self._process: ProcessTree | None = None
         self._unreported: deque[tuple[int, float | None]] = deque()
         self._reported = 0
+        self._process: ProcessTree | None = None
+        if not read_trial(self._folder, self._metric).is_over:
+            command = [sys.executable, *config["program"], str(self._folder)]
+            with (self._folder / TRIAL_LOG).open("ab") as log:
+                # It gets SIGTERM if this worker is killed.
+                self._process = ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
 
     def step(self) -> dict[str, Any]:
         """Report the next iteration, or nothing new after a few seconds."""
         give_up = time.monotonic() + _STEP_SECONDS
         while time.monotonic() < give_up:
             # Asked before the iterations are read: those before its end are reported before its end.
-            code = None if self._process is None else self._process.wait(0.0)
+            code = 0 if self._process is None else self._process.wait(0.0)
             if not self._unreported:
                 scores = read_scores(self._folder, self._metric)
                 self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
             if self._unreported:
                 self._reported, score = self._unreported.popleft()
                 return _result(self._reported, score, done=False)
-
-            if self._process is None or code is not None:
+            if code is not None:
                 trial = read_trial(self._folder, self._metric)
-                if trial.is_over:
-                    return _result(trial.iterations, trial.score, done=True)
-                if self._process is not None:
+                if not trial.is_over:
                     # Lost with its supervisor: Ray starts the trial again, which goes on from its checkpoint.
                     raise RuntimeError(f"{self._folder}: its script ended with exit code {code}")
-                command = [sys.executable, *self._program, str(self._folder)]
-                with (self._folder / TRIAL_LOG).open("ab") as log:
-                    # It gets SIGTERM if this worker is killed.
-                    self._process = ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
+                return _result(trial.iterations, trial.score, done=True)
             time.sleep(_LOOK_SECONDS)
         return _result(self._reported, None, done=False)
 

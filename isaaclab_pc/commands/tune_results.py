@@ -9,7 +9,6 @@ from pathlib import Path
 
 from isaaclab_pc.cluster.tuning import TuneTrial, Tuning, best_trial, read_trials
 from isaaclab_pc.run.folder import writing
-from isaaclab_pc.terminal.events import TrialStatus
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import make_table, table_console
@@ -37,24 +36,19 @@ class TuningDisplay:
         trials = read_trials(self._folder, self._tuning)
         ended = sum(trial.is_over for trial in trials)
         for trial in trials:
-            if trial.status == self._shown[trial.name]:
-                continue
-            self._shown[trial.name] = trial.status
-            changed = TrialStatus(
-                trial=trial.name,
-                status=trial.status,
-                iteration=trial.iterations,
-                values=dict(trial.values),
-                metric=self._tuning.metric,
-                score=trial.score,
-                error=None if trial.data is None else trial.data.error,
-                ended=ended,
-                trials=len(trials),
-            )
-            current().show(changed)
+            if trial.status != self._shown[trial.name]:
+                self._shown[trial.name] = trial.status
+                current().say(f"{_line(trial, self._tuning.metric)}  ({ended}/{len(trials)} ended)")
 
         most = self._tuning.max_iterations
         current().advance(sum(most if trial.is_over else trial.iterations for trial in trials), most * len(trials))
+
+
+def _line(trial: TuneTrial, metric: str) -> str:
+    values = " ".join(f"{key}={value}" for key, value in trial.values.items())
+    score = "" if trial.score is None else f", {metric} {trial.score:.4g}"
+    error = f": {trial.data.error}" if trial.data is not None and trial.data.error else ""
+    return f"trial {trial.name} ({values}) {trial.status}, iteration {trial.iterations}{score}{error}"
 
 
 def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:

@@ -144,24 +144,20 @@ class OutputFilter(ChildLines):
         super().__init__(self._take, inlets)
         self._log = log
         self._file: IO[bytes] | None = None
-        self._repeats = Repeats()
+        self.repeats = Repeats()
+        """What came so far."""
         self._on_flood = on_flood
 
     def __exit__(self, *error: object) -> None:
         """Read what is left, and count what was left out."""
         super().__exit__(*error)
-        for first, count in self.floods:
+        for first, count in self.repeats.floods():
             self._write(f"(in all {count} lines such as) {first}".encode())
         if self._file is not None:
             self._file.close()
 
-    @property
-    def floods(self) -> list[tuple[str, int]]:
-        """Kinds of lines that were left out, as of :meth:`Repeats.floods`."""
-        return self._repeats.floods()
-
     def _take(self, line: bytes) -> None:
-        count = self._repeats.count(line)
+        count = self.repeats.count(line)
         if count <= FLOOD:
             self._write(line)
         elif count == FLOOD + 1:

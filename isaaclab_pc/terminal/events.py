@@ -88,40 +88,6 @@ class Iterated(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialStatus(JsonRecord):
-    """A trial of a search for settings has another status than before."""
-
-    kind: Literal["trial"] = "trial"
-
-    trial: str
-    """Its name."""
-
-    status: str
-    """``running``, ``stopped early``, or what the run's record says."""
-
-    iteration: Count
-    """Iterations completed."""
-
-    values: dict[str, str] = field(default_factory=dict)
-    """The settings that it tries, by name."""
-
-    metric: str
-    """The metric to maximize."""
-
-    score: float | None = None
-    """Newest value of the metric; None: not known yet."""
-
-    error: str | None = None
-    """The error that ended it."""
-
-    ended: Count = 0
-    """Trials of the search that do not go on."""
-
-    trials: Count = 0
-    """All trials of the search."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decided(JsonRecord):
     """Something was chosen that the user did not say."""
 
@@ -176,7 +142,7 @@ class End(JsonRecord):
     """Paths of the files that were made, by kind, such as ``run`` and ``report``."""
 
 
-Event = Phase | Iterated | TrialStatus | Decided | Evaluated | Warned | End
+Event = Phase | Iterated | Decided | Evaluated | Warned | End
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 
 import math
 
-from isaaclab_pc.terminal.events import Event, Iterated, Phase, TrialStatus
+from isaaclab_pc.terminal.events import Event, Iterated, Phase
 
 
 def clock(seconds: float) -> str:
@@ -19,8 +19,6 @@ def event_text(event: Event) -> str:
         return _phase_line(event)
     if isinstance(event, Iterated):
         return iteration_line(event)
-    if isinstance(event, TrialStatus):
-        return _trial_line(event)
     return getattr(event, "text", "")
 
 
@@ -64,11 +62,3 @@ def _phase_line(event: Phase) -> str:
         step = f", step {event.step:,} of {event.steps:,}" if event.steps else ""
         return f"{event.phase}: {clock(event.elapsed_s)} so far{step}"
     return event.what if event.state == "begin" else ""
-
-
-def _trial_line(event: TrialStatus) -> str:
-    values = " ".join(f"{key}={value}" for key, value in event.values.items())
-    score = "" if event.score is None else f", {event.metric} {event.score:.4g}"
-    error = "" if event.error is None else f": {event.error}"
-    line = f"trial {event.trial} ({values}) {event.status}, iteration {event.iteration}{score}{error}"
-    return f"{line}  ({event.ended}/{event.trials} ended)"

@@ -19,7 +19,7 @@ from isaaclab_pc.num_envs.fit import FitResult
 from isaaclab_pc.run import jobs
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.terminal.screen import JsonScreen, use
+from isaaclab_pc.terminal.screen import Lines, use
 
 BASE = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8")
 RATE = "agent.algorithm.learning_rate=1e-3,1e-4"
@@ -155,7 +155,8 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         gpus=0,
     )
     stream = io.StringIO()
-    with use(JsonScreen(stream)):
+    with use(Lines(stream)) as screen:
+        screen.begin("tune")
         display = TuningDisplay(tmp_path, tuning)
         (tmp_path / "000").mkdir()
         record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]), "reach")
@@ -166,13 +167,10 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         display.refresh()
         report(tmp_path, tuning)
 
-    events = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [event["kind"] for event in events] == ["trial", "trial", "decision"]
-    first, last, decision = events
-    assert (first["trial"], first["status"], first["values"], first["score"]) == ("000", "running", {"seed": "1"}, None)
-    assert (first["trials"], first["ended"]) == (2, 0)
-    assert (last["status"], last["iteration"], last["score"], last["ended"]) == ("completed", 10, 0.75, 1)
-    assert decision["values"] == {"seed": "1"}
+    first, last, *_ = stream.getvalue().splitlines()
+    assert first == "trial 000 (seed=1) running, iteration 3  (0/2 ended)"
+    assert last == "trial 000 (seed=1) completed, iteration 10, success_rate 0.75  (1/2 ended)"
+    assert "the best is 000: success_rate 0.75" in stream.getvalue()
     lines = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "trial,seed,status,iterations,success_rate,success,seconds,env_steps,restarts"
     assert lines[1:] == ["000,1,completed,10,0.75,,0.0,0,0", "001,2,waiting,0,,,,,"]

@@ -29,7 +29,7 @@ from isaaclab_pc.terminal.events import (
 )
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
 from isaaclab_pc.terminal.tables import table_console
-from tests.unit.terminal.shown import METRICS, iteration, trial
+from tests.unit.terminal.shown import METRICS, iteration
 from tests.waiting import wait_until
 
 
@@ -56,18 +56,6 @@ def test_a_pipe_gets_one_line_per_iteration_and_troubles_only_where_there_are_so
         "iteration  2/10  ETA 0:03:00  - steps/s  reward -  success - %  collect - s  learn - s",
         f"iteration  3/10  ETA 0:03:00  {numbers}  guard 3  restarts 1",
     ]
-
-
-def test_a_pipe_hears_how_each_trial_of_a_search_stands():
-    def events(screen):
-        screen.show(trial())
-        screen.show(trial(trial="004", status="failed", score=None, error="broken", ended=4))
-
-    assert lines_of(events) == [
-        "trial 003 (seed=1) completed, iteration 90, success_rate 0.95  (3/20 ended)",
-        "trial 004 (seed=1) failed, iteration 90: broken  (4/20 ended)",
-    ]
-    assert lines_of(events, quiet=True) == []
 
 
 def test_quiet_shows_decisions_warnings_the_result_and_what_was_made():
