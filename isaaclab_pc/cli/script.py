@@ -58,15 +58,10 @@ def script(help_text: str, when_stopped: int | None = None) -> Callable[[Work], 
 
 
 def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> int:
-    """Return another exit code where a result that is in no file was lost; name the files again otherwise."""
-    if not lost or code != ExitCode.OK:
+    """Return another exit code where a result that is in no file was lost."""
+    if not lost or made or code != ExitCode.OK:
         return code
-    why = f"standard output cannot be written ({lost})"
-    if made:
-        files = (f"{what}: {path}" for what, paths in made.items() for path in paths)
-        current().warn("\n".join([f"warning: {why}", *files]))
-        return code
-    current().fail(f"{why}, and the result is lost")
+    current().fail(f"standard output cannot be written ({lost}), and the result is lost")
     return ExitCode.DISK_FULL
 
 

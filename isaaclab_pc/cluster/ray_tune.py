@@ -144,10 +144,10 @@ def run_trials(
     machine: Mapping[str, int],
     refresh: Callable[[], None],
 ) -> list[str]:
-    """Run the trials that have not ended, until all have, or a signal stops them.
+    """Run the trials of a tuning's folder that have not ended, until all have, or a signal stops them.
 
     Args:
-        folder: The tuning's folder, with a folder for each trial in which its settings are.
+        folder: The tuning's folder.
         tuning: The tuning in it.
         program: Arguments of Python that train the run in a folder, which is added to them.
         address: A running cluster; None: one is started on this machine, and ended.
@@ -164,23 +164,24 @@ def run_trials(
         "program": list(program),
         "cwd": str(Path.cwd()),
     }
+    share = tuning.share
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     with ray_cluster(address, machine, _ENVIRONMENT):
         _heed_signals_as_ctrl_c()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(node.get("CPU", 0) >= tuning.cpus and node.get("GPU", 0) >= tuning.gpus for node in nodes):
+        if not any(node.get("CPU", 0) >= share.cpus and node.get("GPU", 0) >= share.gpus for node in nodes):
             # A trial would wait forever.
             raise ConfigError(
-                f"address={address}: no machine there has {tuning.cpus} cores and {tuning.gpus:g} GPUs for a trial."
+                f"address={address}: no machine there has {share.cpus} cores and {share.gpus:g} GPUs for a trial."
             )
         tuner = tune.Tuner(
-            tune.with_resources(RunTrial, {"cpu": tuning.cpus, "gpu": tuning.gpus}),
+            tune.with_resources(RunTrial, {"cpu": share.cpus, "gpu": share.gpus}),
             param_space=config,
             tune_config=tune.TuneConfig(
                 metric="score",
                 mode="max",
                 scheduler=_scheduler(tuning),
-                max_concurrent_trials=None if address else tuning.concurrent,
+                max_concurrent_trials=None if address else share.concurrent,
             ),
             run_config=tune.RunConfig(
                 name=RAY_FOLDER,

@@ -9,19 +9,20 @@ from isaaclab_pc.num_envs.machine import usable_cores
 from isaaclab_pc.run.platform import gpu_count
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
+from isaaclab_pc.utils.json_record import JsonRecord, NonNegative, Size
 
 
 @dataclass(frozen=True)
-class TrialShare:
+class TrialShare(JsonRecord):
     """The share of one trial."""
 
-    concurrent: int
+    concurrent: Size
     """Trials at once."""
-    cpus: int
+    cpus: Size
     """CPU cores."""
-    gpus: float
+    gpus: NonNegative
     """GPUs: a fraction where trials share one."""
-    sharing: int
+    sharing: Size
     """Trials that share its memory: that of a GPU, or of the host."""
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, RunData, RunRecord
-from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
+from isaaclab_pc.utils.json_record import Count, JsonRecord, Size
 
 TUNING_NAME = "tuning.json"
 """The tuning's file in its folder."""
@@ -39,17 +40,8 @@ class Tuning(JsonRecord):
     """Values of the settings that are searched over, by the name of the trial's folder."""
     max_failures: Count
     """Times that Ray starts a trial again after its processes were lost."""
-    concurrent: Size
-    """Trials at once on one machine."""
-    cpus: Size
-    """CPU cores of a trial."""
-    gpus: NonNegative
-    """GPUs of a trial."""
-
-    @property
-    def searched(self) -> tuple[str, ...]:
-        """Dotted names of the settings that are searched over."""
-        return tuple(next(iter(self.trials.values())))
+    share: TrialShare
+    """Cores and GPUs of a trial."""
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/tune.py``: search for better settings with Ray Tune. Loads no torch, and Ray only where trials start."""
 
-import contextlib
 import io
 import json
 import os
@@ -177,12 +176,14 @@ def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
 
 def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:
     """Draw and check all trials, measure one, and write the tuning's folder."""
-    largest = _settings(command, {space.key: space.highest for space in spaces}, quiet=False)
+    largest = _settings(command, {space.key: space.highest for space in spaces})
     _check_fits_ray(largest)
     drawn = draw(spaces, own.samples, largest.seed)
     if len(drawn) < own.samples:
         current().decide(f"samples={len(drawn)}: there are no more combinations", samples=len(drawn))
-    runs = [_settings(command, values) for values in drawn]
+    with use(Lines(io.StringIO())):
+        # What is decided for one trial has been shown.
+        runs = [_settings(command, values) for values in drawn]
     max_iterations = _check_configs([largest, *runs])
     grace = own.grace_iterations or max(max_iterations // 9, 1)
     if grace > max_iterations:
@@ -202,9 +203,7 @@ def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command)
         fixed=(*given, *command.env, *command.agent, *(f"{key}={value}" for key, value in overrides.items())),
         trials={f"{number:03d}": values for number, values in enumerate(drawn)},
         max_failures=largest.supervise.max_restarts,
-        concurrent=share.concurrent,
-        cpus=share.cpus,
-        gpus=share.gpus,
+        share=share,
     )
     folder = make_folder(LOGS / "tune" / experiment_name(largest))
     with writing(folder):
@@ -215,12 +214,11 @@ def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command)
     return folder, tuning
 
 
-def _settings(command: Command, values: Mapping[str, str], *, quiet: bool = True) -> RunSettings:
+def _settings(command: Command, values: Mapping[str, str]) -> RunSettings:
     """Compose the settings of one trial, complete but for ``num_envs=auto``."""
     one = parse_command([f"{key}={value}" for key, value in values.items()])
-    with use(Lines(io.StringIO())) if quiet else contextlib.nullcontext():
-        settings = compose([*command.settings, *one.settings], [*command.env, *one.env], [*command.agent, *one.agent])
-        return choose_algorithm(choose_platform(settings))
+    settings = compose([*command.settings, *one.settings], [*command.env, *one.env], [*command.agent, *one.agent])
+    return choose_algorithm(choose_platform(settings))
 
 
 def _check_fits_ray(settings: RunSettings) -> None:
@@ -278,7 +276,7 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
         screen.begin(
             "tune",
             f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
-            f"{tuning.cpus} cores each",
+            f"{tuning.share.cpus} cores each",
         )
         display = TuningDisplay(folder, tuning)
         try:
@@ -301,10 +299,10 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
 
 def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
     """Return the resources of a Ray cluster on this machine alone."""
-    gpus = gpu_count() if tuning.gpus else 0
-    if tuning.gpus and not gpus:
+    gpus = gpu_count() if tuning.share.gpus else 0
+    if tuning.share.gpus and not gpus:
         raise ConfigError(
             f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
         )
     # A trial that goes on where there are fewer cores would wait forever.
-    return {"num_cpus": max(usable_cores(), tuning.cpus), "num_gpus": gpus}
+    return {"num_cpus": max(usable_cores(), tuning.share.cpus), "num_gpus": gpus}

@@ -91,7 +91,7 @@ def _table(trials: Sequence[TuneTrial], tuning: Tuning) -> str:
 
 
 def _columns(tuning: Tuning) -> list[str]:
-    return ["trial", *tuning.searched, "status", "iterations", tuning.metric, *_COSTS]
+    return ["trial", *next(iter(tuning.trials.values())), "status", "iterations", tuning.metric, *_COSTS]
 
 
 def _row(trial: TuneTrial) -> list[str | float | None]:

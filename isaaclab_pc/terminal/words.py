@@ -2,15 +2,14 @@
 """Events as lines of text."""
 
 import math
+from datetime import timedelta
 
 from isaaclab_pc.terminal.events import Event, Iterated, Phase
 
 
 def clock(seconds: float) -> str:
     """Return a time as a clock shows it, in hours, minutes and seconds, such as ``0:01:28``."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d}"
+    return str(timedelta(seconds=round(seconds)))
 
 
 def event_text(event: Event) -> str:

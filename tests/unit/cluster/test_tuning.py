@@ -10,6 +10,7 @@ import pytest
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.ray_tune import RunTrial
+from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.cluster.tuning import Tuning, best_trial, read_scores, read_trial, read_trials
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.evaluation import Evaluation, Success
@@ -24,9 +25,7 @@ TUNING = Tuning(
     fixed=("task=reach",),
     trials={name: {"seed": str(number), "points.sampler": "fps"} for number, name in enumerate(("000", "001", "002"))},
     max_failures=5,
-    concurrent=1,
-    cpus=1,
-    gpus=0,
+    share=TrialShare(1, 1, 0.0, 1),
 )
 
 
@@ -40,12 +39,11 @@ def add_run(folder: Path, name: str, status: str, **fields: Any) -> RunRecord:
 def test_a_tuning_is_read_as_it_was_written(tmp_path):
     TUNING.write(tmp_path / "tuning.json")
     assert Tuning.load(tmp_path) == TUNING
-    assert TUNING.searched == ("seed", "points.sampler")
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"trials": {}}, {"trials": {"../x": {}}}, {"trials": {"/etc": {}}}, {"tuner": "x"}, {"cpus": -1}, {"code": "x"}],
+    [{"trials": {}}, {"trials": {"../x": {}}}, {"trials": {"/etc": {}}}, {"tuner": "x"}, {"share": {}}, {"code": "x"}],
     ids=str,
 )
 def test_what_strangers_wrote_is_refused_in_one_line(tmp_path, change):

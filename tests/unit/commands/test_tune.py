@@ -11,6 +11,7 @@ import pytest
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
+from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
@@ -111,7 +112,7 @@ def test_the_number_of_environments_is_searched_once_within_the_share_of_each(st
     assert {RunSettings.load(folder / name / "config.yaml").num_envs for name in tuning.trials} == {48}
     assert "num_envs=48" in tuning.fixed
     assert "physics.contacts=100" in tuning.fixed
-    assert tuning.concurrent == 2
+    assert tuning.share.concurrent == 2
 
 
 def test_more_at_once_than_fit_are_refused(started, monkeypatch, refused):
@@ -128,7 +129,8 @@ def test_a_search_on_gpus_goes_on_on_a_cluster_from_a_machine_without_one(
 ):
     assert tune.main([*BASE, RATE, "concurrent=1"]) == 75
     folder = started[0][0]
-    replace(Tuning.load(folder), gpus=1.0).write(folder / "tuning.json")
+    tuning = Tuning.load(folder)
+    replace(tuning, share=replace(tuning.share, gpus=1.0)).write(folder / "tuning.json")
 
     monkeypatch.setattr(tune, "gpu_count", lambda: 0)
     refused(tune, [f"resume={folder}"], "GPU address=<cluster>")
@@ -150,9 +152,7 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         fixed=("task=reach",),
         trials={"000": {"seed": "1"}, "001": {"seed": "2"}},
         max_failures=5,
-        concurrent=1,
-        cpus=1,
-        gpus=0,
+        share=TrialShare(1, 1, 0.0, 1),
     )
     stream = io.StringIO()
     with use(Lines(stream)) as screen:
