@@ -26,12 +26,6 @@ from isaaclab_pc.terminal.screen import current
 TRIAL_LOG = "trial.log"
 """Output of the script that trains a trial, in the run's folder."""
 
-RAY_FOLDER = "ray"
-"""Ray's own state, in the tuning's folder. Nothing of it is read again: it holds pickles, which can run code."""
-
-REDUCTION_FACTOR = 3
-"""``asha`` lets one of this many trials go on."""
-
 _STEP_SECONDS = 5.0
 """Longest time until a trial answers to Ray, with or without a new iteration [s]."""
 
@@ -184,7 +178,8 @@ def run_trials(
                 max_concurrent_trials=None if address else share.concurrent,
             ),
             run_config=tune.RunConfig(
-                name=RAY_FOLDER,
+                # Ray's own state. Nothing of it is read again: it holds pickles, which can run code.
+                name="ray",
                 storage_path=str(folder.resolve()),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 failure_config=tune.FailureConfig(max_failures=tuning.max_failures),
@@ -203,7 +198,7 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
         # A trial that has come to its last iteration is evaluated: it is not ended there.
         max_t=max(tuning.max_iterations - 1, tuning.grace_iterations),
         grace_period=tuning.grace_iterations,
-        reduction_factor=REDUCTION_FACTOR,
+        reduction_factor=3,
         stop_last_trials=False,
     )
 

@@ -52,12 +52,12 @@ class Tuning(JsonRecord):
         """
         try:
             tuning = cls.read(folder / TUNING_NAME)
-        except OSError:
-            raise ConfigError(f"resume={folder} is not the folder of a tuning: it has no {TUNING_NAME}.") from None
-        except ValueError as error:
-            raise ConfigError(f"{folder / TUNING_NAME} is not a tuning: {error}.") from None
-        if not tuning.trials or any(Path(name).name != name or name.startswith(".") for name in tuning.trials):
-            raise ConfigError(f"{folder / TUNING_NAME} is not a tuning: its trials are not folders in it.")
+            if not tuning.trials or any(Path(name).name != name or name.startswith(".") for name in tuning.trials):
+                raise ValueError("its trials are not folders in it")
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"resume={folder} is not the folder of a tuning: {folder / TUNING_NAME} cannot be read ({error})."
+            ) from None
         return tuning
 
 

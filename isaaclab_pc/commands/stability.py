@@ -40,16 +40,17 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
     settings = _complete(command, settings)
     tried = grid(settings.physics.backend, settings.physics.model_dump(exclude={"backend", "preset"}))
     folder = make_folder(LOGS / "scale" / short_name(settings.task))
-    print(f"{settings.task}: {len(tried)} settings on {settings.num_envs} environments, at one control rate")
+    screen = current()
+    screen.say(f"{settings.task}: {len(tried)} settings on {settings.num_envs} environments, at one control rate")
 
     cells: list[Cell] = []
     try:
         for number, values in enumerate(tried, start=1):
             shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
-            print(f"  [{number}/{len(tried)}] {shown}: ", end="", flush=True)
+            screen.begin("measure", f"[{number}/{len(tried)}] {shown}")
             cell = _measure(settings, folder, values)
             cells.append(cell)
-            print(f"{cell.rate} failures per million steps" if cell.env_steps else cell.note, flush=True)
+            screen.say(f"  {cell.rate} failures per million steps" if cell.env_steps else f"  {cell.note}")
     finally:
         # Also after Ctrl-C. Where nothing was measured, the folder is kept for its log only.
         if cells:
@@ -84,13 +85,11 @@ def _measure(settings: RunSettings, folder: Path, values: Mapping[str, int]) -> 
     if code == ExitCode.OK:
         return Cell.read(result)
     if was_stopped(code) or code == ExitCode.REFUSED:
-        print("stopped" if was_stopped(code) else "refused")
         raise SystemExit(code)
     if code > 128:
         # Before it builds anything, a child writes the settings that it was to measure.
         known = Cell.read(result).settings if result.is_file() else values
         return Cell(known, note=f"{CRASHED} (exit code {code})")
-    print("failed")
     show_log(folder / LOG_NAME, code)
     raise SystemExit(ExitCode.FAILED)
 
@@ -117,11 +116,14 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
     numbers = (*names, "env steps", "failures per million", "expert's success", "s per 1000")
     rows = [_row(cell, names, "cheapest stable" if cell is chosen else "") for cell in cells]
     table_console(150).print(make_table(title, (*numbers, ""), rows, numbers))
-    current().made("result", folder / RESULT_NAME)
+    screen = current()
+    screen.made("result", folder / RESULT_NAME)
     if train_command is None:
-        print("no setting is stable: all have failures, drop contacts, or lose too much of the expert's success")
+        screen.decide(
+            "no setting is stable: all have failures, drop contacts, or lose too much of the expert's success"
+        )
     else:
-        print(f"the cheapest stable setting:\n  {train_command}")
+        screen.decide(f"the cheapest stable setting:\n  {train_command}")
 
 
 def _row(cell: Cell, names: Sequence[str], remark: str) -> list[str]:

@@ -3,7 +3,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
@@ -34,8 +34,8 @@ class Cell(JsonRecord):
     env_steps: Count = 0
     """Environment steps under random actions; 0 where nothing was measured."""
 
-    failures: Mapping[str, Count] = field(default_factory=dict)
-    """Environments that the guard ended, by cause."""
+    failures: Count = 0
+    """Environments that the guard ended."""
 
     cost: NonNegative = 0.0
     """Time of 1000 environment steps under random actions [s]: wall time on a GPU; on the CPU the process's CPU time,
@@ -48,11 +48,6 @@ class Cell(JsonRecord):
     """Why the measurement is unusable: a crash, dropped contacts."""
 
     @property
-    def failed(self) -> int:
-        """Environments that the guard ended."""
-        return sum(self.failures.values())
-
-    @property
     def rate(self) -> str:
         """Failures per million environment steps; the 95 % upper bound where there was none, empty without steps.
 
@@ -60,7 +55,7 @@ class Cell(JsonRecord):
         """
         if not self.env_steps:
             return ""
-        return f"{1e6 * self.failed / self.env_steps:.0f}" if self.failed else f"0 (< {3e6 / self.env_steps:.0f})"
+        return f"{1e6 * self.failures / self.env_steps:.0f}" if self.failures else f"0 (< {3e6 / self.env_steps:.0f})"
 
 
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
@@ -85,6 +80,6 @@ def cheapest(cells: Sequence[Cell]) -> Cell | None:
     stable = [
         cell
         for cell in cells
-        if cell.env_steps and not cell.failed and not cell.note and (cell.success is None or cell.success >= needed)
+        if cell.env_steps and not cell.failures and not cell.note and (cell.success is None or cell.success >= needed)
     ]
     return min(stable, key=lambda cell: cell.cost, default=None)

@@ -173,15 +173,15 @@ class OutputFilter(ChildLines):
             self._file.write(line + b"\n")
 
 
-def divert_output(log: Path, user: int = 1) -> IO[str]:
+def divert_output(log: Path) -> IO[str]:
     """Send what this process prints to a log: Python's lines directly, native code's through the parent's filter.
 
     The log is that of the parent's :class:`OutputFilter`; without one, native code writes there directly. Returns a
-    stream to what was the descriptor ``user``, 1 or 2, which the user sees.
+    stream to what was standard output, which the user sees.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    stream = UserStream(user)
+    stream = UserStream(1)
 
     # Written line by line, so that the log is complete when native code ends the process.
     file = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)

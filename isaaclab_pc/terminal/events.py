@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
-PhaseName = Literal["search", "compile", "build", "train", "tune", "evaluate", "record", "replay"]
+PhaseName = Literal["search", "compile", "build", "train", "tune", "measure", "evaluate", "record", "replay"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Phase(JsonRecord):
     phase: PhaseName
     """``search``: for the number of environments; ``compile``: the first build on a machine, with its kernels;
     ``build``: simulator, environments and agent; ``train``; ``tune``: the trials of a search for settings;
-    ``evaluate``; ``record``: demonstrations; ``replay``: a dump."""
+    ``measure``: what physics a task bears; ``evaluate``; ``record``: demonstrations; ``replay``: a dump."""
 
     state: Literal["begin", "running", "end"] = "begin"
     """``running`` comes where nothing else did for half a minute."""

@@ -42,9 +42,7 @@ class LiveScreen(Screen):
         columns = (TextColumn("[bold]{task.description}"), TimeElapsedColumn(), BarColumn(bar_width=None))
         self._bar = Progress(*columns, console=self._console, expand=True)
         self._bar.add_task(self._phase.phase, total=None)
-        self._foot = Live(
-            self._bar, console=self._console, transient=True, redirect_stderr=sys.stderr.isatty(), redirect_stdout=True
-        )
+        self._foot = Live(self._bar, console=self._console, transient=True, redirect_stderr=sys.stderr.isatty())
         if self._phase.phase in ("train", "evaluate") and self._iteration is not None:
             self._show_iteration(self._iteration)
         self._foot.start()
@@ -70,12 +68,14 @@ class LiveScreen(Screen):
 
     def _show_iteration(self, event: Iterated) -> None:
         self._move_bar(event.iteration, event.max_iterations, iteration_line(event), memory_line(event))
+        if self._foot is not None:
+            self._foot.refresh()
 
     def _move_bar(self, completed: int, total: int, *lines: str) -> None:
         if self._foot is not None:
             self._bar.update(self._bar.task_ids[0], completed=completed, total=total)
             texts = [Text(line) for line in lines if line]
-            self._foot.update(Group(self._bar, *texts), refresh=True)
+            self._foot.update(Group(self._bar, *texts))
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         if stderr and not sys.stderr.isatty():

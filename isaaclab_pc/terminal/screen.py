@@ -17,9 +17,6 @@ from isaaclab_pc.terminal.words import event_text
 RUNNING_SECONDS = 30.0
 """Time without a word after which a phase says that it still runs [s]."""
 
-_ADVANCE_SECONDS = 1.0
-"""Least time between two words of a child about how far it has come [s]."""
-
 EVENT_MARK = "\x1e"
 """First character of a child's line that is an event: the record separator of RFC 7464. Other lines are text."""
 
@@ -126,9 +123,9 @@ class Screen:
 
     def _write_running(self) -> None:
         """Say that the phase still runs."""
-        assert self._phase is not None
-        self._write_event(replace(self._phase, state="running", elapsed_s=time.monotonic() - self._began))
-        self._spoke = time.monotonic()
+        if self._phase is not None:
+            self._write_event(replace(self._phase, state="running", elapsed_s=time.monotonic() - self._began))
+            self._spoke = time.monotonic()
 
     def _start_clock(self) -> None:
         self._phase_ended = threading.Event()
@@ -207,11 +204,9 @@ class Wire(Screen):
         self._phase = Phase(phase="build")
 
     def advance(self, step: int, steps: int) -> None:
-        """Tell the script, but not in every step."""
+        """Tell the script."""
         super().advance(step, steps)
-        with self._lock:
-            if self._phase is not None and time.monotonic() > self._spoke + _ADVANCE_SECONDS:
-                self._write_running()
+        self._write_running()
 
     def _start_clock(self) -> None:
         """Leave the clock to the script: native code may keep this process's threads from running."""

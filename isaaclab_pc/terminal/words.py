@@ -14,8 +14,11 @@ def clock(seconds: float) -> str:
 
 def event_text(event: Event) -> str:
     """Return an event as a line; empty where there is nothing to say."""
+    if isinstance(event, Phase) and event.state == "running":
+        step = f", step {event.step:,} of {event.steps:,}" if event.steps else ""
+        return f"{event.phase}: {clock(event.elapsed_s)} so far{step}"
     if isinstance(event, Phase):
-        return _phase_line(event)
+        return event.what if event.state == "begin" else ""
     if isinstance(event, Iterated):
         return iteration_line(event)
     return getattr(event, "text", "")
@@ -54,10 +57,3 @@ def memory_line(event: Iterated) -> str:
 def _number(event: Iterated, name: str, format_spec: str, scale: float = 1.0) -> str:
     value = event.metrics.get(name, math.nan)
     return format(scale * value, format_spec) if math.isfinite(value) else "-"
-
-
-def _phase_line(event: Phase) -> str:
-    if event.state == "running":
-        step = f", step {event.step:,} of {event.steps:,}" if event.steps else ""
-        return f"{event.phase}: {clock(event.elapsed_s)} so far{step}"
-    return event.what if event.state == "begin" else ""

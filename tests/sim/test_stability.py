@@ -30,5 +30,5 @@ def test_a_setting_is_measured_with_expert_and_random_actions(
     assert cell.settings == {"dt": pytest.approx(1 / 60), "position_iterations": 8}
     assert cell.success == 1.0
     assert cell.env_steps == RANDOM_ENV_STEPS
-    assert cell.failed == 0
+    assert cell.failures == 0
     assert cell.cost > 0

@@ -7,16 +7,15 @@ from isaaclab_pc.physics.stability import Cell, cheapest, grid
 
 
 def cell(speed: float, *, failed: int = 0, success: float | None = None, note: str = "") -> Cell:
-    failures = {"state": failed}
-    return Cell({"substeps": speed}, 30_000, failures, cost=1000 / speed, success=success, note=note)
+    return Cell({"substeps": speed}, 30_000, failed, cost=1000 / speed, success=success, note=note)
 
 
 @pytest.mark.parametrize(
     ("measured", "rate"),
     [
-        (Cell({}, 50_000, {"state": 2, "observation": 1}), "60"),
+        (Cell({}, 50_000, 3), "60"),
         # The rule of three.
-        (Cell({}, 30_000, {"state": 0}), "0 (< 100)"),
+        (Cell({}, 30_000, 0), "0 (< 100)"),
         (Cell({}, note="crashed"), ""),
     ],
 )
