@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ class RunTrial(tune.Trainable):
             raise RuntimeError(f"{self._folder} is not there on {node}: all machines must see the tuning's folder.")
         os.chdir(config["cwd"])
         self._metric: str = config["metric"]
-        self._unreported: deque[tuple[int, float | None]] = deque()
+        self._unreported: list[tuple[int, float | None]] = []
         self._reported = 0
         self._process: ProcessTree | None = None
         if not read_trial(self._folder, self._metric).is_over:
@@ -79,9 +78,9 @@ class RunTrial(tune.Trainable):
             code = 0 if self._process is None else self._process.wait(0.0)
             if not self._unreported:
                 scores = read_scores(self._folder, self._metric)
-                self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
+                self._unreported = [entry for entry in scores if entry[0] > self._reported]
             if self._unreported:
-                self._reported, score = self._unreported.popleft()
+                self._reported, score = self._unreported.pop(0)
                 return _result(self._reported, score, done=False)
             if code is not None:
                 trial = read_trial(self._folder, self._metric)
@@ -166,7 +165,8 @@ def run_trials(
         if not any(node.get("CPU", 0) >= share.cpus and node.get("GPU", 0) >= share.gpus for node in nodes):
             # A trial would wait forever.
             raise ConfigError(
-                f"address={address}: no machine there has {share.cpus} cores and {share.gpus:g} GPUs for a trial."
+                f"no machine here has {share.cpus} cores and {share.gpus:g} GPUs for a trial: address=<cluster> runs "
+                "trials elsewhere."
             )
         tuner = tune.Tuner(
             tune.with_resources(RunTrial, {"cpu": share.cpus, "gpu": share.gpus}),

@@ -12,9 +12,6 @@ from isaaclab_pc.cli.command_line import parse_override, single_values
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import shown
 
-_DRAWS_PER_SAMPLE = 100
-"""Draws for each sample after which all combinations of a few choices count as drawn."""
-
 
 @dataclass(frozen=True)
 class SearchSpace:
@@ -84,7 +81,8 @@ def draw(spaces: Sequence[SearchSpace], samples: int, seed: int) -> list[Mapping
 
     generator = np.random.default_rng(seed)
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for _ in range(_DRAWS_PER_SAMPLE * samples):
+    # After so many draws, all combinations of a few choices count as drawn.
+    for _ in range(100 * samples):
         values = {space.key: space.sample(generator) for space in spaces}
         found.setdefault(tuple(values.values()), values)
         if len(found) == samples:

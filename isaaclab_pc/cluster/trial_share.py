@@ -38,11 +38,11 @@ def divide_machine(settings: RunSettings, trials: int, concurrent: int | None) -
     return TrialShare(at_once, cpus, math.floor(10_000 / sharing) / 10_000, sharing)
 
 
-def divided_budget(settings: RunSettings, sharing: int) -> float | int:
+def divided_budget(settings: RunSettings, sharing: int) -> float | str | None:
     """Return the value of ``scaling.budget`` for one of several trials that share the memory."""
-    if settings.scaling.budget is not None:
-        budget = parse_budget(settings.scaling.budget)
-    else:
-        budget = HOST_FRACTION if settings.device == "cpu" else DEVICE_FRACTION
+    budget = settings.scaling.budget
+    if sharing == 1:
+        return budget
+    whole = parse_budget(budget or (HOST_FRACTION if settings.device == "cpu" else DEVICE_FRACTION))
     # A fraction stays one: the answer of a search is remembered by it.
-    return budget / sharing if isinstance(budget, float) else budget // sharing
+    return whole / sharing if isinstance(whole, float) else str(whole // sharing)

@@ -253,9 +253,9 @@ def _find_num_envs(largest: RunSettings, share: TrialShare) -> dict[str, Setting
     """Find the number of environments of all trials within the share of one; try a given one if memory is shared."""
     if largest.num_envs != "auto" and share.sharing == 1:
         return {"num_envs": largest.num_envs}
-    divided = {} if share.sharing == 1 else {"budget": divided_budget(largest, share.sharing)}
+    search = SearchSettings.of(largest, budget=divided_budget(largest, share.sharing))
     try:
-        found = find_num_envs(largest, SearchSettings.of(largest, **divided), lambda trial: None)
+        found = find_num_envs(largest, search, lambda trial: None)
     except ConfigError as error:
         if share.sharing == 1:
             raise
@@ -268,19 +268,18 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
     # Ray takes seconds to load, which nothing above needs to wait for.
     from isaaclab_pc.cluster.ray_tune import run_trials
 
-    address = address or os.environ.get("RAY_ADDRESS") or None
-    machine = {} if address is not None else _this_machine(folder, tuning)
+    # A trial that goes on where there are fewer cores would wait forever.
+    machine = {"num_cpus": max(usable_cores(), tuning.share.cpus), "num_gpus": gpu_count() if tuning.share.gpus else 0}
     screen = current()
     with locked(folder):
         screen.made("tuning", folder)
-        screen.begin(
-            "tune",
-            f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
-            f"{tuning.share.cpus} cores each",
-        )
+        size = f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations"
+        screen.begin("tune", f"{size}, {tuning.tuner} by {tuning.metric}")
         display = TuningDisplay(folder, tuning)
         try:
-            errors = run_trials(folder, tuning, TRIAL, address, machine, display.refresh)
+            errors = run_trials(
+                folder, tuning, TRIAL, address or os.environ.get("RAY_ADDRESS"), machine, display.refresh
+            )
         finally:
             display.refresh()
             screen.end_phase()
@@ -295,14 +294,3 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
     if errors or not (unfinished or best_trial(trials)):
         return ExitCode.FAILED
     return ExitCode.PREEMPTED if unfinished else ExitCode.OK
-
-
-def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
-    """Return the resources of a Ray cluster on this machine alone."""
-    gpus = gpu_count() if tuning.share.gpus else 0
-    if tuning.share.gpus and not gpus:
-        raise ConfigError(
-            f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
-        )
-    # A trial that goes on where there are fewer cores would wait forever.
-    return {"num_cpus": max(usable_cores(), tuning.share.cpus), "num_gpus": gpus}

@@ -16,11 +16,6 @@ from isaaclab_pc.terminal.tables import make_table, table_console
 CSV_NAME = "results.csv"
 PICTURE_NAME = "results.png"
 
-_COSTS = ("success", "seconds", "env_steps", "restarts")
-
-_ROWS = 30
-"""Most trials in the table; the file has all."""
-
 
 class TuningDisplay:
     """Shows how the trials stand on the script's screen."""
@@ -83,24 +78,24 @@ def _table(trials: Sequence[TuneTrial], tuning: Tuning) -> str:
     scores = {trial.name: -math.inf if trial.score is None else trial.score for trial in trials}
     order = sorted(trials, key=lambda trial: (trial.status == "completed", scores[trial.name]), reverse=True)
     columns = [column.rpartition(".")[2] for column in _columns(tuning)]
-    rows = [[*map(_cell, _row(trial))] for trial in order[:_ROWS]]
     title = f"Trials of {tuning.max_iterations} iterations, the best first"
     lines = io.StringIO()
-    table_console(160, lines).print(make_table(title, columns, rows))
+    table_console(160, lines).print(make_table(title, columns, map(_row, order)))
     return lines.getvalue().rstrip("\n")
 
 
 def _columns(tuning: Tuning) -> list[str]:
-    return ["trial", *next(iter(tuning.trials.values())), "status", "iterations", tuning.metric, *_COSTS]
+    settings = next(iter(tuning.trials.values()))
+    costs = ("success", "seconds", "env_steps", "restarts")
+    return ["trial", *settings, "status", "iterations", tuning.metric, *costs]
 
 
-def _row(trial: TuneTrial) -> list[str | float | None]:
-    data = trial.data
-    costs = 4 * [None] if data is None else [data.success, round(data.wall_s, 1), data.env_steps, len(data.restarts)]
-    return [trial.name, *trial.values.values(), trial.status, trial.iterations, trial.score, *costs]
+def _row(trial: TuneTrial) -> list[str]:
+    row = [trial.name, *trial.values.values(), trial.status, str(trial.iterations), _text(trial.score)]
+    if (data := trial.data) is None:
+        return [*row, "", "", "", ""]
+    return [*row, _text(data.success), f"{data.wall_s:.0f}", str(data.env_steps), str(len(data.restarts))]
 
 
-def _cell(value: str | float | None) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-    return "" if value is None else str(value)
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

@@ -38,9 +38,6 @@ _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 5.0
 """How long reading goes on where a process that the child left behind still writes [s]."""
 
-_LINE_BUFFERED = 1
-"""``_IOLBF`` of C's ``setvbuf``."""
-
 _PRIM_PATH = re.compile(rb"(?<![\w./])(?:/[A-Za-z_]\w*)+(?![\w/]|\.\w)")
 _NUMBER = re.compile(rb"0x[0-9a-fA-F]+|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|-?\b(?:nan|inf)\b")
 
@@ -196,9 +193,9 @@ def divert_output(log: Path) -> IO[str]:
 
     sys.stdout = file
     sys.stderr = file
-    # C buffers whole blocks where it does not write to a terminal.
+    # C buffers whole blocks where it does not write to a terminal; 1, its _IOLBF, stands for lines.
     libc = ctypes.CDLL(None)
-    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, ctypes.c_size_t(0))
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))
     return stream
 
 

@@ -101,7 +101,6 @@ class Screen:
             self._stop_clock()
             ended = replace(self._phase, state="end", elapsed_s=time.monotonic() - self._began)
             self._phase = None
-            self._phase_ended.set()
             self._write_event(ended)
 
     def close(self, exit_code: int = 0) -> None:
@@ -132,7 +131,7 @@ class Screen:
         threading.Thread(target=self._tick, args=(self._phase_ended,), name="phase", daemon=True).start()
 
     def _stop_clock(self) -> None:
-        """Stop what :meth:`_start_clock` started; the thread ends by itself, with its phase."""
+        self._phase_ended.set()
 
     def _tick(self, ended: threading.Event) -> None:
         """Say that the phase still runs, whenever nothing was said for long."""
@@ -158,14 +157,11 @@ class Lines(Screen):
         self._stream = stream
         self._quiet = quiet
 
-    def warn(self, text: str) -> None:
-        """Show a warning; where there are two streams, on standard error."""
-        self.say(text, stderr=True)
-
     def _write_event(self, event: Event) -> None:
         is_result = isinstance(event, Evaluated) and event.iteration is None
         if text := event_text(event):
-            self._write_text(text, always=is_result or isinstance(event, (Decided, Warned)))
+            always = is_result or isinstance(event, Decided)
+            self._write_text(text, stderr=isinstance(event, Warned), always=always)
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         if self._quiet and not (stderr or always):
@@ -186,8 +182,7 @@ class JsonScreen(Screen):
     def _write_event(self, event: Event) -> None:
         if isinstance(event, Warned):
             event = Warned(text=event.text.removeprefix("warning: "))
-        self._stream.write(to_line(event) + "\n")
-        self._stream.flush()
+        print(to_line(event), file=self._stream, flush=True)
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -217,8 +212,7 @@ class Wire(Screen):
             self._write_text(EVENT_MARK + to_line(event))
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        print(text, file=self._stream, flush=True)
 
 
 _screen: list[Screen] = [Lines()]

@@ -31,9 +31,9 @@ def test_trials_share_cores_and_gpus(monkeypatch, gpus, trials, concurrent, expe
 @pytest.mark.parametrize(
     ("device", "budget", "expected"),
     [
-        ("cpu", None, [0.8, 0.4, 0.2]),
-        ("cpu", "10GiB", [10 * GIB, 5 * GIB, 10 * GIB // 4]),
-        ("cuda:0", None, [0.9, 0.45, 0.225]),
+        ("cpu", None, [None, 0.4, 0.2]),
+        ("cpu", "10GiB", ["10GiB", str(5 * GIB), str(10 * GIB // 4)]),
+        ("cuda:0", None, [None, 0.45, 0.225]),
         ("cuda:0", 0.8, [0.8, 0.4, 0.2]),
     ],
 )
