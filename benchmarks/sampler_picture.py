@@ -37,6 +37,8 @@ def capture(width: int, height: int) -> dict[str, torch.Tensor]:
     cfg.scene.num_envs = 1
     cfg.sim.device = "cpu"
     cfg.seed = 0
+    # Rays would render no image.
+    cfg.scene.points.source = "image"
     cfg.scene.camera.width = width
     cfg.scene.camera.height = height
     apply_physics(cfg, PhysicsSettings())
@@ -78,8 +80,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/images/samplers.png"))
     parser.add_argument("--num_points", type=int, default=400)
-    parser.add_argument("--width", type=int, default=96)
-    parser.add_argument("--height", type=int, default=72)
+    parser.add_argument("--width", type=int, default=160)
+    parser.add_argument("--height", type=int, default=120)
     args = parser.parse_args()
 
     scene = capture(args.width, args.height)

@@ -11,7 +11,8 @@ import torch
 from onnx import TensorProto, helper
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
+from isaaclab_pc.sensors.cloud import Cloud
+from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
 NUM_POINTS = 40
 FRAMES = 4

@@ -19,7 +19,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.read_run import RunFacts, read_runs
 from isaaclab_pc.report.run_tables import differences, measures
-from isaaclab_pc.report.words import NOTHING, count, duration
+from isaaclab_pc.report.words import NOTHING, duration, number
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import LOGS, make_folder, writing
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint
@@ -135,8 +135,8 @@ def _tables(runs: Sequence[RunFacts], threshold: float) -> list[Table]:
     texts = []
     for run in runs:
         reached = _first_reaching(threshold, run)
-        spent = (NOTHING, NOTHING) if reached is None else (count(reached.env_steps), duration(reached.wall_s))
-        speeds = {part: count(speed) for part, speed in run.speeds.items()}
+        spent = (NOTHING, NOTHING) if reached is None else (number(reached.env_steps), duration(reached.wall_s))
+        speeds = {part: number(speed) for part, speed in run.speeds.items()}
         texts.append({"Run": run.name, **measures(run), **speeds, **dict(zip(to_threshold, spent, strict=True))})
 
     tables = []
@@ -169,14 +169,8 @@ def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
 
 def _evaluations(run: RunFacts) -> Iterable[dict[str, Any]]:
     for point in run.evaluations:
-        yield {
-            "run": run.name,
-            "iteration": point.iteration,
-            "env_steps": point.env_steps,
-            "wall_s": point.wall_s,
-            "episodes": point.evaluation.episodes,
-            **_interval(point.evaluation),
-        }
+        progress = point.model_dump(include={"iteration", "env_steps", "wall_s"})
+        yield {"run": run.name, **progress, "episodes": point.evaluation.episodes, **_interval(point.evaluation)}
 
 
 def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:

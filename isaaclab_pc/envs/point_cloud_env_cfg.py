@@ -25,7 +25,7 @@ from isaaclab_pc.envs.randomization import LEVELS
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
-from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg, ThreadedWarpRendererCfg
+from isaaclab_pc.sensors import GivenPointsCfg, LazyWarpRendererCfg, PointCloudCfg
 from isaaclab_pc.sensors.scene_cameras import check_camera
 
 Vector = tuple[float, float, float]
@@ -85,7 +85,7 @@ def depth_camera_cfg(
         width=width,
         height=height,
         data_types=["depth", "semantic_segmentation"],
-        renderer_cfg=ThreadedWarpRendererCfg(colorize_semantic_segmentation=False),
+        renderer_cfg=LazyWarpRendererCfg(colorize_semantic_segmentation=False),
         update_latest_camera_pose=True,
     )
 

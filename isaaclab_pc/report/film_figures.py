@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures of films for a run's report: one frame from two sides, and episodes as strips of frames."""
 
+import math
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.report.drawing import HEIGHT_SPAN, INK, draw_svg
+from isaaclab_pc.report.curves import PageFigure
+from isaaclab_pc.report.drawing import HEIGHT_SPAN, draw_svg
 from isaaclab_pc.report.films import Film
-from isaaclab_pc.report.run_figures import PageFigure, Table
 
 _GROUND = "#1b2230"
 """Behind the points, in both of the page's themes: the lowest and the highest points stand out from it."""
@@ -35,54 +37,38 @@ _COLUMNS = 4
 
 def film_figure(key: str, title: str, film: Film) -> PageFigure:
     """Draw a single frame large, a cloud from the side and from above, or all frames of an episode as a strip."""
-    columns, rows = _table(film)
-    draw = _single if len(rows) == 1 else _strip
-    return PageFigure(key, title, draw(key, title, film, (columns, rows)), columns, rows, _note(film))
+    frames = len(film.times)
+    rows = math.ceil(frames / _COLUMNS)
 
-
-def _single(key: str, title: str, film: Film, table: Table) -> str:
-    columns, rows = table
-    label = f"{title}: {'; '.join(f'{name} {value}' for name, value in zip(columns, rows[0], strict=True))}"
-    if film.points is None:
-        return draw_svg(lambda axes: _draw_depth(axes, film, 0), key, label)
-
-    def draw(panels: Any) -> None:
-        views = ((_SIDE, "x [m]", "z [m]", "from the side"), (_ABOVE, "-y [m]", "x [m]", "from above"))
-        for axes, (view, x_label, y_label, name) in zip(panels, views, strict=True):
-            _draw_cloud(axes, film, 0, view)
-            axes.set(xlabel=x_label, ylabel=y_label)
-            axes.set_title(name, fontsize=9, color=INK)
-
-    return draw_svg(draw, key, label, (4.6, 2.5), (1, 2))
-
-
-def _strip(key: str, title: str, film: Film, table: Table) -> str:
-    _, rows = table
-    first, last = rows[0], rows[-1]
-    times = f"{len(rows)} frames from {first[0]} to {last[0]} s"
-    label = f"{title}, {times}; the gripper goes from {first[1]} to {last[1]} m"
-
-    def draw(panels: Any) -> None:
-        for axes in panels.flat[len(rows) :]:
-            axes.set_axis_off()
-        for frame, (axes, row) in enumerate(zip(panels.flat, rows, strict=False)):
-            if film.points is None:
-                _draw_depth(axes, film, frame)
-            else:
-                _draw_cloud(axes, film, frame, _OBLIQUE)
-            axes.set_title(f"{row[0]} s", fontsize=9, color=INK, pad=3)
+    def draw_strip(figure: Figure) -> None:
+        for frame, time in enumerate(film.times):
+            axes = figure.add_subplot(rows, _COLUMNS, frame + 1)
+            _draw_frame(axes, film, frame, _OBLIQUE)
+            axes.set_title(f"{time:.2f} s")
             axes.set(xticks=[], yticks=[])
-            axes.spines[:].set_visible(False)
 
-    lines = -(-len(rows) // _COLUMNS)
-    aspect = 1.0 if film.depth is None else film.depth.shape[1] / film.depth.shape[2]
-    return draw_svg(draw, key, label, (4.6, 0.1 + (0.25 + 1.1 * aspect) * lines), (lines, _COLUMNS))
+    def draw_views(figure: Figure) -> None:
+        views = ((_SIDE, "x [m]", "z [m]", "from the side"), (_ABOVE, "-y [m]", "x [m]", "from above"))
+        for number, (view, x_label, y_label, name) in enumerate(views, start=1):
+            axes = figure.add_subplot(1, 2, number)
+            _draw_frame(axes, film, 0, view)
+            axes.set(xlabel=x_label, ylabel=y_label, title=name)
+
+    note = _note(film)
+    label = f"{title}. {note}"
+    if frames > 1:
+        aspect = 1.0 if film.depth is None else film.depth.shape[1] / film.depth.shape[2]
+        svg = draw_svg(draw_strip, key, label, (4.6, 0.1 + (0.25 + 1.1 * aspect) * rows))
+    elif film.depth is None:
+        svg = draw_svg(draw_views, key, label, (4.6, 2.5))
+    else:
+        svg = draw_svg(lambda figure: _draw_frame(figure.subplots(), film, 0, _OBLIQUE), key, label)
+    return PageFigure(key, title, svg, note)
 
 
 def _note(film: Film) -> str:
     """Return when the film was made, and the meaning of its colours and marks."""
-    iterations = int(film.iteration)
-    when = f"After {iterations:,} iteration{'' if iterations == 1 else 's'}"
+    when = f"After iteration {int(film.iteration):,}"
     if film.depth is not None:
         near, far = _depth_range(film.depth)
         return f"{when}. Bright is near, {near:.2f} m; dark is far, {far:.2f} m; pixels that hit nothing are empty."
@@ -91,23 +77,23 @@ def _note(film: Film) -> str:
     return f"{when}. {colors}. The three lines are the gripper{goal}."
 
 
-def _table(film: Film) -> Table:
-    """Return the frames as numbers."""
-    columns = {"time [s]": [f"{time:.2f}" for time in film.times]}
-    columns["gripper x, y, z [m]"] = [_position(tool[:3]) for tool in film.tool]
-    if film.goal is not None:
-        columns["goal x, y, z [m]"] = [_position(goal) for goal in film.goal]
-    if film.points is not None:
-        columns["points"] = [str(len(cloud)) for cloud in film.points]
-        columns["lowest and highest [m]"] = [f"{z.min():.3f}, {z.max():.3f}" for z in film.points[..., 2]]
+def _draw_frame(axes: Any, film: Film, frame: int, view: np.ndarray) -> None:
+    """Draw a frame's depth image, or its cloud as seen in a view."""
+    axes.set_facecolor(_GROUND)
+    axes.grid(visible=False)
     if film.depth is not None:
-        hits = [f"{int((image > 0).sum()):,} of {image.size:,}" for image in film.depth]
-        columns["pixels that saw something"] = hits
-    return tuple(columns), tuple(zip(*columns.values(), strict=True))
+        near, far = _depth_range(film.depth)
+        shown = np.ma.masked_less_equal(film.depth[frame].astype(np.float64), 0.0)
+        axes.imshow(shown, cmap="viridis_r", vmin=near, vmax=far, interpolation="nearest")
+        axes.set(xticks=[], yticks=[])
+    else:
+        _draw_cloud(axes, film, frame, view)
 
 
-def _position(position: np.ndarray) -> str:
-    return ", ".join(f"{value:.3f}" for value in position)
+def _depth_range(depth: np.ndarray) -> tuple[float, float]:
+    """Return the nearest and the farthest distance of all frames [m]."""
+    hit = depth[depth > 0]
+    return (float(hit.min()), float(hit.max())) if hit.size else (0.0, 1.0)
 
 
 def _height_colors(heights: np.ndarray) -> np.ndarray:
@@ -122,8 +108,6 @@ def _draw_cloud(axes: Any, film: Film, frame: int, view: np.ndarray) -> None:
     points = film.points[frame].astype(np.float64)
     # The nearest points come last.
     points = points[np.argsort(points @ np.cross(view[0], view[1]))]
-    axes.set_facecolor(_GROUND)
-    axes.grid(visible=False)
     size = float(np.clip(1500 / len(points), 4.0, 12.0))
     # As pixels: so many shapes would make the page large.
     axes.scatter(*(points @ view.T).T, s=size, c=_height_colors(points[:, 2]), linewidths=0, rasterized=True)
@@ -134,35 +118,14 @@ def _draw_cloud(axes: Any, film: Film, frame: int, view: np.ndarray) -> None:
         axes.plot(*(np.stack([center, end]) @ view.T).T, color=color, linewidth=1.6)
     if film.goal is not None:
         axes.plot(*(view @ film.goal[frame]), "o", **_GOAL)
-    axes.set_aspect("equal")
-    _set_limits(axes, film, view)
 
-
-def _set_limits(axes: Any, film: Film, view: np.ndarray) -> None:
-    """Show the same square in all frames, with nearly all points, the grippers and the goals in it."""
-    assert film.points is not None
+    # The same square in all frames, with nearly all points, the grippers and the goals in it.
     cloud = film.points.reshape(-1, 3).astype(np.float64) @ view.T
     marks = [film.tool[:, :3] @ view.T, *([film.goal @ view.T] if film.goal is not None else [])]
     corners = np.vstack([np.quantile(cloud, (0.01, 0.99), axis=0), *marks])
     low, high = corners.min(axis=0), corners.max(axis=0)
     center, half = (low + high) / 2, (high - low).max() / 2 + _MARGIN
+    axes.set_aspect("equal")
     axes.set(xlim=(center[0] - half, center[0] + half), ylim=(center[1] - half, center[1] + half))
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_locator(MaxNLocator(4))
-
-
-def _depth_range(depth: np.ndarray) -> tuple[float, float]:
-    """Return the nearest and the farthest distance of all frames [m]."""
-    hit = depth[depth > 0]
-    return (float(hit.min()), float(hit.max())) if hit.size else (0.0, 1.0)
-
-
-def _draw_depth(axes: Any, film: Film, frame: int) -> None:
-    assert film.depth is not None
-    near, far = _depth_range(film.depth)
-    shown = np.ma.masked_less_equal(film.depth[frame].astype(np.float64), 0.0)
-    axes.set_facecolor(_GROUND)
-    axes.imshow(shown, cmap="viridis_r", vmin=near, vmax=far, interpolation="nearest")
-    axes.set(xticks=[], yticks=[])
-    axes.spines[:].set_visible(False)
-    axes.grid(visible=False)

@@ -18,9 +18,14 @@ from isaaclab_pc.utils.files import write_atomically
 FILMS_NAME = "seen.npz"
 """Name of the file in the run's folder."""
 
-FILMS = ("first", "last", "success", "failure")
-"""``first`` and ``last``: one frame, after the first iteration and at the end of training; ``success`` and ``failure``:
-an episode each of the evaluation at the end."""
+FILMS = {
+    "first": "First look",
+    "last": "Last look",
+    "success": "An episode that succeeded",
+    "failure": "An episode that failed",
+}
+"""Names and titles: one frame after the first iteration, one at the end of training, and two episodes of the evaluation
+at the end."""
 
 MAX_FRAMES = 8
 """Frames of a film."""

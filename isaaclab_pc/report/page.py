@@ -8,18 +8,15 @@ from typing import Any
 
 from isaaclab_pc.report.read_run import read_run, read_runs
 from isaaclab_pc.report.run_tables import (
+    again,
     commands,
     differences,
-    event_rows,
-    facts,
     findings,
     measures,
-    restart_rows,
-    scale_command,
     setting_rows,
     task_name,
 )
-from isaaclab_pc.report.words import FILTERS, shortened
+from isaaclab_pc.report.words import duration, local_time, memory, number, percent, share, shortened
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.utils.packages import installed_versions
 
@@ -52,12 +49,9 @@ def run_page(folder: Path) -> str:
         run=run,
         factors=sorted(factors, key=lambda part: part.spread, reverse=True),
         changed=[row for row in rows if row.is_changed],
-        unchanged=[(row.key, shortened(row.value)) for row in rows if not row.is_changed and row.key not in run.unused],
-        facts=facts(run),
-        versions=[(shortened(name), shortened(version)) for name, version in run.data.versions.items()],
-        scale_command=scale_command(run),
-        restarts=restart_rows(run),
-        events=event_rows(run),
+        unchanged=[(row.key, row.value) for row in rows if not row.is_changed and row.key not in run.unused],
+        scale_command=again(run, "scale", num_envs=run.data.num_envs),
+        dumps=[(f"{path.name}: {text}", command_line("replay", f"dump={path}")) for path, text in run.dumps],
         commands=commands(run),
     )
 
@@ -97,7 +91,8 @@ def _render(**content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {**FILTERS, "task": task_name}
+    filters = (duration, local_time, memory, number, percent, share, shortened, task_name)
+    environment.filters |= {function.__name__: function for function in filters}
     written = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     version = installed_versions(["isaaclab_pc"]).get("isaaclab_pc", "")
     page = environment.get_template("page.html").render(written=written, version=version, **content)

@@ -5,9 +5,8 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.report.films import Film, read_films
-from isaaclab_pc.report.words import shortened
+from isaaclab_pc.report.words import NOTHING, local_time
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, add_progress
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.events import EVENTS_NAME
-from isaaclab_pc.terminal.program_name import command_line
 
 _MAX_DUMPS = 20
 MAX_EVENTS = 200
@@ -44,37 +42,6 @@ _UNKNOWN = {
     "git": None,
 }
 """Stand-ins for fields of the record that have no default and cannot be read."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """A line of ``events.jsonl``."""
-
-    name: str
-    """``died``, ``restart``, ``recovered``, ``gave up`` or ``stopped``."""
-    time: datetime | None
-    """None where it cannot be read."""
-    facts: dict[str, Any]
-    """All other fields."""
-
-
-@dataclass(frozen=True)
-class DumpFacts:
-    """A file of failed environments."""
-
-    path: Path
-    failures: tuple[tuple[int, str, int], ...]
-    """Of each environment in it: its index, the causes, and the step of the run."""
-
-    @property
-    def text(self) -> str:
-        """The failures, for people."""
-        return "; ".join(f"environment {env_id}, step {step}: {causes}" for env_id, causes, step in self.failures)
-
-    @property
-    def command(self) -> str:
-        """The command that replays them."""
-        return command_line("replay", f"dump={self.path}")
 
 
 @dataclass(frozen=True)
@@ -108,8 +75,10 @@ class RunFacts:
     """Settings that the run has and its task, of another package, does not: ``obs`` and ``robot``, or none."""
     curves: RunCurves | None = None
     """None where there are no iterations."""
-    events: list[Event] = field(default_factory=list)
-    dumps: list[DumpFacts] = field(default_factory=list)
+    events: list[tuple[str, str, str]] = field(default_factory=list)
+    """Time, name and facts of each line of ``events.jsonl``, for people."""
+    dumps: list[tuple[Path, str]] = field(default_factory=list)
+    """Files of failed environments, each with its failures for people."""
     trials: list[Trial] = field(default_factory=list)
     """Trials of the search for the number of environments."""
     ledger: Ledger | None = None
@@ -142,7 +111,7 @@ class RunFacts:
     @property
     def faults(self) -> dict[str, int]:
         """Environments that the guard ended by cause, the most frequent first; without causes that ended none."""
-        counts = {shortened(cause): number for cause, number in self.data.guard.items() if number > 0}
+        counts = {cause: number for cause, number in self.data.guard.items() if number > 0}
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     @property
@@ -162,35 +131,21 @@ class RunFacts:
     def speeds(self) -> dict[str, float | None]:
         """Median environment steps per second: ``env`` alone, ``inference`` with the policy, ``total`` with the update.
 
-        The first iteration, which compiles kernels, does not count; None: not known.
+        The first iteration, which compiles kernels, counts only where it is alone; None: not known.
         """
         metrics = self.curves.metrics if self.curves is not None else {}
-        parts = {part: metrics.get(f"Perf/{part}_fps", [])[1:] for part in ("env", "inference", "total")}
-        finite = {part: list(filter(math.isfinite, speeds)) for part, speeds in parts.items()}
-        return {part: statistics.median(speeds) if speeds else None for part, speeds in finite.items()}
-
-    @property
-    def mean_speed(self) -> float | None:
-        """Steps of all environments per second of rollouts and updates; None where there are no iterations."""
-        if self.curves is None:
-            speed = self.data.metrics.get("Perf/total_fps")
-            return speed if speed is not None and math.isfinite(speed) else None
-        metrics = self.curves.metrics
-        seconds = total(metrics.get("collect_s", ())) + total(metrics.get("learn_s", ()))
-        # Iterations may be missing, so what they took is compared with the steps of those that are there.
-        steps = self.curves.env_steps[-1] / self.curves.iterations[-1] * len(self.curves.iterations)
-        return steps / seconds if seconds > 0 else None
+        medians = {}
+        for part in ("env", "inference", "total"):
+            speeds = metrics.get(f"Perf/{part}_fps", [])
+            finite = [speed for speed in speeds[1:] or speeds if math.isfinite(speed)]
+            medians[part] = statistics.median(finite) if finite else None
+        return medians
 
     @property
     def contact_share(self) -> float | None:
         """Largest part of the solver's contact buffers that was in use; None where it is not known."""
         used = (self.data.contacts or {}).get("share")
         return used if isinstance(used, (int, float)) and math.isfinite(used) else None
-
-
-def total(values: Iterable[float]) -> float:
-    """Return the sum of the finite values."""
-    return sum(filter(math.isfinite, values))
 
 
 def read_run(folder: Path) -> RunFacts:
@@ -252,7 +207,7 @@ def _try(run: RunFacts, read: Callable[[RunFacts], None]) -> None:
     """Read a part; one that cannot be read is named, and takes nothing else with it."""
     try:
         read(run)
-    except (ConfigError, OSError, ValueError) as error:
+    except (ConfigError, OSError, ValueError, OverflowError) as error:
         run.problems.append(_first_line(error))
 
 
@@ -314,9 +269,11 @@ def _read_events(run: RunFacts) -> None:
     for number, line in enumerate(lines[:MAX_EVENTS], start=1):
         try:
             content = json.loads(line)
-            facts = {str(key): value for key, value in content.items() if key not in ("time", "event")}
-            run.events.append(Event(str(content["event"]), read_time(content.get("time")), facts))
-        except (ValueError, KeyError, AttributeError, RecursionError):
+            time = local_time(str(content.pop("time", NOTHING)))
+            name = str(content.pop("event"))
+            known = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in content.items() if value != "")
+            run.events.append((time, name, known))
+        except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
             run.problems.append(f"{EVENTS_NAME}, line {number}: not an event; left out")
     if len(lines) > MAX_EVENTS:
         run.problems.append(f"{EVENTS_NAME} has {len(lines):,} lines; the first {MAX_EVENTS} are shown")
@@ -330,11 +287,11 @@ def _read_dumps(run: RunFacts) -> None:
         run.problems.append(f"there are {len(paths)} dumps; the first {_MAX_DUMPS} are shown")
 
 
-def _read_dump(path: Path) -> DumpFacts:
+def _read_dump(path: Path) -> tuple[Path, str]:
     dump = FaultDump.load(path)
-    ids, steps = (dump.arrays[name].tolist() for name in ("env_id", "step"))
-    causes = (", ".join(dump.causes_of(position)) for position in range(len(ids)))
-    return DumpFacts(path, tuple(zip(ids, causes, steps, strict=True)))
+    failures = enumerate(zip(dump.arrays["env_id"], dump.arrays["step"], strict=True))
+    texts = (f"environment {env}, step {step}: {', '.join(dump.causes_of(i))}" for i, (env, step) in failures)
+    return path, "; ".join(texts)
 
 
 def _read_trials(run: RunFacts) -> None:
@@ -345,11 +302,3 @@ def _read_trials(run: RunFacts) -> None:
             run.problems.append(f"{RECORD_NAME}, trials.{index}: {_first_line(error)}; left out")
     if isinstance(run.data.num_envs, int):
         run.ledger = measured_ledger(run.trials, run.data.num_envs)
-
-
-def read_time(text: object) -> datetime | None:
-    """Read a time in ISO 8601 as one of this machine's zone; None where it is none."""
-    try:
-        return datetime.fromisoformat(str(text)).astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None

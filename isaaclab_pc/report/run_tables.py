@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Findings, facts, settings and next commands of a run, and differences between runs, as plain values."""
+"""Findings, settings and next commands of a run, and differences between runs, as plain values."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from isaaclab_pc.cli.command_line import keys_of, override_value
+from isaaclab_pc.cli.command_line import override_value
 from isaaclab_pc.cli.task_names import resolve_task, short_name
-from isaaclab_pc.report.read_run import RunFacts, read_time, total
-from isaaclab_pc.report.words import NOTHING, count, decimals, duration, memory, shortened, success_text
+from isaaclab_pc.report.read_run import RunFacts
+from isaaclab_pc.report.words import NOTHING, duration, memory, number, shortened
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.terminal.program_name import command_line
-
-_NEED_MEMORY = (
-    *("runner", "algorithm", "teacher", "init", "agent", "obs", "robot", "replay_samples", "minibatch_size", "device"),
-    *("physics.", "points.", "env.", "agent."),
-)
-"""Settings, and groups of them, on which the memory of a run depends."""
 
 _OF_ONE_RUN = ("task", "resume", "node_rank", "seed")
 """Settings that another run with the same settings does not take over."""
@@ -32,10 +27,11 @@ def findings(run: RunFacts) -> list[tuple[bool, str]]:
     data = run.data
     bad = []
     if data.status in ("failed", "storm"):
-        bad.append(f"The run ended early: {shortened(data.error or 'it did not say why')}")
-    skipped = total(run.curves.metrics.get("Learner/skipped_updates", ())) if run.curves is not None else 0
+        bad.append(f"The run ended early: {data.error or 'it did not say why'}")
+    metrics = run.curves.metrics if run.curves is not None else {}
+    skipped = sum(filter(math.isfinite, metrics.get("Learner/skipped_updates", ())))
     if skipped:
-        bad.append(f"{skipped:,.0f} updates were skipped because loss, gradient or weights were not finite.")
+        bad.append(f"{number(skipped)} updates were skipped because loss, gradient or weights were not finite.")
     if (run.contact_share or 0) >= 1:
         bad.append("The solver's contact buffers were full, and contacts were dropped: give larger physics.contacts.")
 
@@ -48,33 +44,8 @@ def findings(run: RunFacts) -> list[tuple[bool, str]]:
         notes.append("There was no evaluation at the end.")
     if (data.git or "").endswith("-dirty"):
         notes.append("The code differed from its commit, so the commit alone does not tell what ran.")
-    notes += [f"Not on this page: {shortened(problem)}." for problem in run.problems]
-    return [*((True, text) for text in bad), *((False, text) for text in notes)]
-
-
-def facts(run: RunFacts) -> list[tuple[str, str]]:
-    """Return facts about the run, name and value."""
-    data = run.data
-    size = count(data.num_envs) if isinstance(data.num_envs, int) else data.num_envs
-    batch = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in (data.batch or {}).items())
-    return [
-        ("Task", data.task),
-        ("Library", data.runner),
-        ("Algorithm", data.algorithm + (f", teacher {data.teacher}" if data.teacher else "")),
-        ("Physics", data.physics or NOTHING),
-        ("Device", data.device or NOTHING),
-        ("Environments", size if data.earlier_search is None else f"{size}, found by an earlier run"),
-        ("Batch", batch or NOTHING),
-        ("Started", _clock(data.started)),
-        ("Ended", _clock(data.ended) if data.ended else NOTHING),
-        ("Build", duration(data.build_s)),
-        ("Commit", data.git or NOTHING),
-    ]
-
-
-def _clock(text: str) -> str:
-    time = read_time(text)
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z") if time is not None else text
+    notes += [f"Not on this page: {problem}." for problem in run.problems]
+    return [(True, text) for text in bad] + [(False, text) for text in notes]
 
 
 class SettingRow(NamedTuple):
@@ -111,30 +82,6 @@ def setting_rows(settings: RunSettings | None) -> list[SettingRow]:
     return rows
 
 
-def event_rows(run: RunFacts) -> list[tuple[str, str, str]]:
-    """Return time, name and facts of the events of the run's processes."""
-    rows = []
-    for event in run.events:
-        time = event.time.strftime("%Y-%m-%d %H:%M:%S") if event.time is not None else NOTHING
-        known = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in event.facts.items() if value != "")
-        rows.append((time, shortened(event.name), shortened(known)))
-    return rows
-
-
-def restart_rows(run: RunFacts) -> list[tuple[str, ...]]:
-    """Return the processes that died and were replaced: time, cause, iterations before and after, what changed."""
-    return [
-        (
-            _clock(entry.time),
-            shortened(f"{entry.cause}: {entry.detail}"),
-            count(entry.iteration),
-            f"iteration {entry.from_iteration:,}" if entry.from_iteration else "the start",
-            shortened(entry.note),
-        )
-        for entry in run.data.restarts
-    ]
-
-
 # Commands
 
 
@@ -150,9 +97,7 @@ def commands(run: RunFacts) -> list[tuple[str, str]]:
         found.append(("Watch it in a browser", command_line("play", f"resume={folder}", "visualizer=viser")))
         found.append(_resume_command(run))
     if run.settings is not None:
-        given = {key: value for key, value in _given(run).items() if key not in _OF_ONE_RUN}
-        settings = {"task": short_name(run.settings.task), **given, "seed": str(run.settings.seed + 1)}
-        found.append(("The same settings with another seed", _with("train", settings)))
+        found.append(("The same settings with another seed", again(run, "train", seed=run.settings.seed + 1)))
     found.append(("Compare it with another run", f"{command_line('report', folder)} <other run>"))
     found.append(("This page again", command_line("report", folder)))
     return found
@@ -168,20 +113,11 @@ def _resume_command(run: RunFacts) -> tuple[str, str]:
     return purpose, command_line("train", f"resume={run.folder}", *harder)
 
 
-def scale_command(run: RunFacts) -> str:
-    """Return the command that measures the run's memory by purpose."""
-    needs_memory = keys_of(*_NEED_MEMORY)
-    given = {key: value for key, value in _given(run).items() if needs_memory(key)}
-    size = {"num_envs": str(run.data.num_envs)} if isinstance(run.data.num_envs, int) else {}
-    return _with("scale", {"task": short_name(run.data.task), **given, **size})
-
-
-def _given(run: RunFacts) -> dict[str, str]:
-    """Return the settings that differ from their defaults."""
-    return {row.key: row.value for row in setting_rows(run.settings) if row.is_changed}
-
-
-def _with(script: str, settings: dict[str, str]) -> str:
+def again(run: RunFacts, script: str, **changes: object) -> str:
+    """Return the command of a script with the settings of a run, as far as they can be read, and changes to them."""
+    changed = {row.key: row.value for row in setting_rows(run.settings) if row.is_changed}
+    given = {key: value for key, value in changed.items() if key not in _OF_ONE_RUN}
+    settings = {"task": short_name(run.data.task), **given, **changes}
     return command_line(script, *(f"{key}={value}" for key, value in settings.items()))
 
 
@@ -191,22 +127,23 @@ def _with(script: str, settings: dict[str, str]) -> str:
 def measures(run: RunFacts) -> dict[str, str]:
     """Return result, cost and health of a run, by name."""
     data, last = run.data, run.last_evaluation
+    success = last.success if last is not None else None
     so_far = " so far" if last is not None and data.evaluation is None else ""
     return {
         "Task": task_name(run),
         "Library": shortened(data.runner),
         "Status": data.status,
-        "Success": success_text(last.success if last else None) + so_far,
-        "Episodes": count(last.episodes if last else None),
-        "Mean return": decimals(last.mean_return if last else None),
-        "Iterations": count(data.completed_iterations),
-        "Environment steps": count(data.env_steps),
+        "Success": f"{success or NOTHING}{so_far}",
+        "Episodes": number(last.episodes if last else None),
+        "Mean return": number(last.mean_return if last else None, ".2f"),
+        "Iterations": number(data.completed_iterations),
+        "Environment steps": number(data.env_steps),
         "Time": duration(data.wall_s),
         "Environments": str(data.num_envs),
-        "Steps per second": count(run.mean_speed),
+        "Steps per second": number(run.speeds["total"]),
         "Peak memory": memory(data.peak_bytes),
-        "Ended by the guard": count(sum(run.faults.values())),
-        "Restarts": count(len(data.restarts)),
+        "Ended by the guard": number(sum(run.faults.values())),
+        "Restarts": number(len(data.restarts)),
     }
 
 

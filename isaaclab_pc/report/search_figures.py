@@ -1,68 +1,46 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of a search for the number of environments: for a run's report, and for ``scripts/scale.py`` as a file."""
+"""The trials of a search for the number of environments: for a run's report, and for ``scripts/scale.py`` as a file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.num_envs.ledger import Ledger, fit_line
+from matplotlib.figure import Figure
+
+from isaaclab_pc.num_envs.ledger import fit_line
 from isaaclab_pc.num_envs.trends import TOLERANCE, pooled_speeds
 from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
-from isaaclab_pc.report.drawing import BAD, GOOD, SERIES, save_png
-from isaaclab_pc.report.run_figures import LIMIT, TREND, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
-from isaaclab_pc.report.words import memory
+from isaaclab_pc.report.curves import PageFigure
+from isaaclab_pc.report.drawing import BAD, GOOD, MUTED, SERIES, draw_svg, save_png
+from isaaclab_pc.report.words import memory, number
 
-_MIB = 2**20
 _GIB = 2**30
-
-_ENVIRONMENTS = "environments"
-_SPEED = "frames per second"
-
-_FITS: Mapping[str, Any] = {"color": SERIES[0], "marker": "o", "linestyle": "", "markersize": 6}
-_FAILS: Mapping[str, Any] = {"color": BAD, "marker": "x", "linestyle": "", "markersize": 7}
-_RING: Mapping[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 2, "zorder": 4}
-_CHOSEN: Mapping[str, Any] = {**_FITS, **_RING, "color": GOOD}
+_LINE: Mapping[str, Any] = {"color": MUTED, "linewidth": 1.2}
+_RING: Mapping[str, Any] = {"s": 120, "facecolors": "none", "edgecolors": GOOD, "linewidths": 2, "zorder": 4}
 
 
-def ledger_figure(ledger: Ledger | None, budget: int | None) -> PageFigure | None:
-    """Draw the parts of memory one after another up to the peak, and the budget [bytes] where it is known."""
-    if ledger is None:
+def search_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | None:
+    """Draw peak memory and speed over the number of environments; ``num_envs`` is the chosen one, or ``auto``."""
+    if not trials:
         return None
-    bars = []
-    end = 0.0
-    for entry in ledger.entries:
-        begin, end = end, end + entry.total / _MIB
-        bars.append(Bar(entry.kind, begin, end, format_size(entry.total)))
-    rows = [(entry.kind, *map(memory, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
-    rows.append(("sum", format_size(ledger.total), "", ""))
-    limit = None
-    if budget is not None:
-        rows.append(("budget", format_size(budget), "", ""))
-        limit = (budget / _MIB, f"budget {format_size(budget)}")
-    title = f"Memory of {ledger.num_envs:,} environments by purpose"
-    table = (("", "memory", "fixed", "per environment"), tuple(rows))
-    return row_figure("ledger", title, "memory [MiB]", bars, table, limit=limit)
-
-
-def memory_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | None:
-    """Draw peak memory and budget over the number of environments; ``num_envs`` is the chosen one, or ``auto``."""
-    rows = tuple(
-        (f"{trial.num_envs:,}", trial.outcome.replace("_", " "), format_size(peak), trial.detail)
+    rows = [
+        (
+            number(trial.num_envs),
+            trial.outcome.replace("_", " "),
+            memory(peak),
+            number(trial.frames_per_second or None),
+            trial.detail,
+        )
         for trial, peak in zip(trials, _peaks(trials), strict=True)
-    )
-    table = ((_ENVIRONMENTS, "outcome", "peak memory", "why"), rows)
-    label, curves = _memory_curves(trials, num_envs)
-    title = "Memory of the search's trials"
-    return curve_figure("trials-memory", title, _ENVIRONMENTS, label, curves, y_range="zero", table=table)
+    ]
+    title = "The search's trials"
 
+    def draw(figure: Figure) -> None:
+        _draw(figure.subplots(2, 1), trials, num_envs)
 
-def speed_figure(trials: Sequence[Trial], num_envs: int | str) -> PageFigure | None:
-    """Draw the speed of each size, pooled over its trials; ``num_envs`` is the chosen one, or ``auto``."""
-    rows = tuple((f"{size:,}", f"{speed:,.0f}") for size, speed in pooled_speeds(trials).items())
-    table = ((_ENVIRONMENTS, _SPEED), rows)
-    curves = _speed_curves(trials, num_envs)
-    title = "Speed of the search's trials"
-    return curve_figure("trials-speed", title, _ENVIRONMENTS, _SPEED, curves, y_range="zero", table=table)
+    columns = ("environments", "outcome", "peak memory", "frames per second", "why")
+    svg = draw_svg(draw, "trials", title, (4.6, 6.0))
+    return PageFigure("trials", title, svg, columns=columns, rows=rows)
 
 
 def save_search_plot(trials: Sequence[Trial], num_envs: int, title: str, path: Path) -> None:
@@ -70,64 +48,68 @@ def save_search_plot(trials: Sequence[Trial], num_envs: int, title: str, path: P
 
     A trial that was ended is drawn at the memory that it had reached; ``num_envs`` is the chosen size.
     """
-
-    def draw(panels: Any) -> None:
-        left, right = panels.flat
-        label, curves = _memory_curves(trials, num_envs)
-        draw_curves(left, _ENVIRONMENTS, label, curves, y_range="zero")
-        draw_curves(right, _ENVIRONMENTS, _SPEED, _speed_curves(trials, num_envs), y_range="zero")
-
-    save_png(draw, path, title, (11, 4.4), (1, 2))
+    save_png(lambda figure: _draw(figure.subplots(1, 2), trials, num_envs), path, title, (11, 4.4))
 
 
 def _peaks(trials: Sequence[Trial]) -> list[int]:
     """Return the peak memory of each trial, on the GPU where there is one [bytes]."""
-    on_gpu = any(trial.device_bytes is not None for trial in trials[:1])
-    return [(trial.device_bytes or 0) if on_gpu else trial.host_bytes for trial in trials]
+    if trials[0].device_bytes is None:
+        return [trial.host_bytes for trial in trials]
+    return [trial.device_bytes or 0 for trial in trials]
 
 
-def _memory_curves(trials: Sequence[Trial], num_envs: int | str) -> tuple[str, list[Curve]]:
-    """Return the label of the vertical axis, and the trials with their trend and their budget."""
-    if not trials:
-        return "", []
-    first = trials[0]
-    place, budget = ("host", first.host_budget) if first.device_bytes is None else ("GPU", first.device_budget)
-    right = 1.05 * max(trial.num_envs for trial in trials)
-    used = [(trial, peak / _GIB) for trial, peak in zip(trials, _peaks(trials), strict=True)]
-    curves = []
-    intercept, slope = fit_line({trial.num_envs: gib for trial, gib in used if trial.fits})
+def _draw(panels: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
+    """Draw memory and speed into two axes."""
+    on_gpu = trials[0].device_bytes is not None
+    peaks = [peak / _GIB for peak in _peaks(trials)]
+    _draw_memory(panels[0], trials, peaks, num_envs)
+    panels[0].set_ylabel(f"peak {'GPU' if on_gpu else 'host'} memory [GiB]")
+
+    _draw_speeds(panels[1], trials, num_envs)
+    panels[1].set_ylabel("frames per second")
+    for axes in panels:
+        axes.set_xlabel("environments")
+        axes.set_xlim(0, 1.05 * max(trial.num_envs for trial in trials))
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+        if axes.has_data():
+            axes.legend()
+
+
+def _draw_memory(axes: Any, trials: Sequence[Trial], peaks: Sequence[float], num_envs: int | str) -> None:
+    """Draw the peak memory of each trial [GiB], the line through those that fit, and the budget."""
+    sizes = [trial.num_envs for trial in trials]
+    of_size = {trial.num_envs: peak for trial, peak in zip(trials, peaks, strict=True) if trial.fits}
+    intercept, slope = fit_line(of_size)
     if intercept is not None and slope is not None:
+        ends = [0, max(sizes)]
         name = f"{1024 * slope:.2g} MiB per environment"
-        curves.append(Curve(name, [0.0, right], [intercept, intercept + slope * right], look=TREND))
+        axes.plot(ends, [intercept + slope * end for end in ends], label=name, **_LINE)
+    first = trials[0]
+    budget = first.host_budget if first.device_bytes is None else first.device_budget
     if budget is not None:
-        curves.append(Curve(f"budget, {format_size(budget)}", [0.0, right], [budget / _GIB] * 2, look=LIMIT))
-    return f"peak {place} memory [GiB]", curves + _trial_curves(used, num_envs)
+        axes.axhline(budget / _GIB, color=BAD, linestyle="--", label=f"budget, {format_size(budget)}")
+    _draw_trials(axes, trials, peaks, num_envs)
 
 
-def _speed_curves(trials: Sequence[Trial], num_envs: int | str) -> list[Curve]:
-    """Return the sizes that fitted, the line through them, and the speed that is near enough to the best."""
+def _draw_speeds(axes: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
+    """Draw the speed of each size that fitted, pooled over its trials, and the speed near enough to the best."""
     speeds = pooled_speeds(trials)
     if not speeds:
-        return []
-    of_size = {trial.num_envs: trial for trial in trials if trial.fits}
+        return
+    axes.plot(list(speeds), list(speeds.values()), **_LINE)
     enough = (1 - TOLERANCE) * max(speeds.values())
-    look = {**TREND, "linestyle": ":"}
-    return [
-        Curve("", list(speeds), list(speeds.values()), look=TREND),
-        Curve(f"{TOLERANCE:.0%} below the best", [0.0, 1.05 * max(speeds)], [enough] * 2, look=look),
-        *_trial_curves([(of_size[size], speed) for size, speed in speeds.items()], num_envs),
-    ]
+    axes.axhline(enough, linestyle=":", label=f"{TOLERANCE:.0%} below the best", **_LINE)
+    of_size = {trial.num_envs: trial for trial in trials if trial.fits}
+    _draw_trials(axes, [of_size[size] for size in speeds], list(speeds.values()), num_envs)
 
 
-def _trial_curves(points: Sequence[tuple[Trial, float]], num_envs: int | str) -> list[Curve]:
-    """Return a dot for each trial that fits, a cross for each that does not, and a ring around the chosen one."""
-    curves = []
-    for outcome in dict.fromkeys(trial.outcome for trial, _ in points):
-        these = [(trial.num_envs, value) for trial, value in points if trial.outcome == outcome]
-        sizes, values = zip(*sorted(these), strict=True)
-        look = _FITS if outcome == Outcome.FITS else _FAILS
-        curves.append(Curve(outcome.replace("_", " "), sizes, values, look=look))
-    chosen = [value for trial, value in points if trial.fits and trial.num_envs == num_envs]
-    if chosen and isinstance(num_envs, int):
-        curves.append(Curve(f"chosen, {num_envs:,}", [num_envs], chosen[:1], look=_CHOSEN))
-    return curves
+def _draw_trials(axes: Any, trials: Sequence[Trial], values: Sequence[float], num_envs: int | str) -> None:
+    """Draw a dot for each trial that fits, a cross for each that does not, and a ring around the chosen one."""
+    points = [(trial, trial.num_envs, value) for trial, value in zip(trials, values, strict=True)]
+    for outcome in dict.fromkeys(trial.outcome for trial in trials):
+        look = {"color": SERIES[0]} if outcome == Outcome.FITS else {"color": BAD, "marker": "x"}
+        these = [(size, value) for trial, size, value in points if trial.outcome == outcome]
+        axes.scatter(*zip(*these, strict=True), label=outcome.replace("_", " "), zorder=3, **look)
+    chosen = [(size, value) for trial, size, value in points if trial.fits and size == num_envs]
+    if chosen:
+        axes.scatter(*chosen[0], label=f"chosen, {num_envs:,}", **_RING)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from isaaclab_pc.cluster.tuning import TuneTrial
 from isaaclab_pc.report.drawing import BAD, LINE, SERIES, save_png
 
@@ -36,20 +38,19 @@ def save_tuning_plot(trials: Sequence[TuneTrial], best: TuneTrial | None, metric
     if best is not None:
         groups["best"].append(best)
 
-    def draw(panels: Any) -> None:
-        for axes, name in zip(panels.flat, names, strict=False):
+    def draw(figure: Figure) -> None:
+        for number, name in enumerate(names, start=1):
+            axes = figure.add_subplot(rows, columns, number)
             places = _places(axes, [trial.values[name] for trial in trials])
             for label, group in groups.items():
                 x = [places[trial.values[name]] for trial in group]
                 y = [bottom if trial.score is None else trial.score for trial in group]
                 axes.scatter(x, y, **{"s": 40, "label": label if group else None, **_STYLES[label]})
             axes.set(xlabel=name, ylabel=metric)
-        for axes in panels.flat[len(names) :]:
-            axes.set_axis_off()
-        handles, labels = panels.flat[0].get_legend_handles_labels()
-        panels.flat[0].figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
-    save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8), (rows, columns))
+    save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8))
 
 
 def _places(axes: Any, values: Sequence[str]) -> dict[str, float]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from .appended_points_cfg import BodyPointsCfg, GivenPointsCfg
-from .depth_to_cloud import Cloud, DepthToCloud
+from .cloud import Cloud
+from .depth_to_cloud import DepthToCloud
+from .lazy_renderer_cfg import LazyWarpRendererCfg
 from .observations import cloud_points
 from .point_cloud import PointCloud, PointCloudData
 from .point_cloud_cfg import PointCloudCfg
@@ -13,7 +15,6 @@ from .realism.cfg import (
     structured_light,
 )
 from .realism.depth_realism import DepthRealism
-from .threaded_renderer_cfg import ThreadedWarpRendererCfg
 
 __all__ = [
     "BodyPointsCfg",
@@ -23,12 +24,12 @@ __all__ = [
     "DepthToCloud",
     "GaussianNoiseCfg",
     "GivenPointsCfg",
+    "LazyWarpRendererCfg",
     "PointCloud",
     "PointCloudCfg",
     "PointCloudData",
     "StereoNoiseCfg",
     "StructuredLightNoiseCfg",
-    "ThreadedWarpRendererCfg",
     "cloud_points",
     "stereo",
     "structured_light",

@@ -12,7 +12,6 @@ from isaaclab_pc.errors import ConfigError
 
 Sampler = Literal["random", "grid", "voxel", "fps"]
 SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
-"""In the order of their numbers in the CPU's kernels."""
 
 
 def check_cloud(

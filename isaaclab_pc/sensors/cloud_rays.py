@@ -17,7 +17,7 @@ from isaaclab_newton.renderers.segmentation import NewtonSegmentationMapper
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
-from isaaclab_pc.sensors.depth_to_cloud import Cloud
+from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
@@ -25,7 +25,6 @@ from isaaclab_pc.sensors.realism.cfg import bounds
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 from isaaclab_pc.sensors.realism.kernels import Parameters
 from isaaclab_pc.sensors.scene_cameras import Views, depth_limits, image_intrinsics, lens_of, pixel_centers
-from isaaclab_pc.sensors.threaded_renderer import compiled_with_all_optimizations
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from isaaclab_pc.tensors.warp_stream import current_stream
 
@@ -174,8 +173,13 @@ class CloudRays:
         # Warp runs a kernel on one thread of a CPU.
         threads = min(torch.get_num_threads(), self._num_envs) if self.device.type == "cpu" else 1
         if threads == 1 or not self._is_compiled:
-            with compiled_with_all_optimizations():
+            # Compiles, and a tenth faster with -O3 than with Warp's -O2 for CPUs.
+            level = wp.config.optimization_level
+            try:
+                wp.config.optimization_level = 3
                 run(0, self._num_envs)
+            finally:
+                wp.config.optimization_level = level
             self._is_compiled = True
             return
         bounds = [self._num_envs * thread // threads for thread in range(threads + 1)]

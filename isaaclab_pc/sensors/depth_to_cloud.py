@@ -3,41 +3,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
+from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.cloud_checks import Sampler, check_buffers, check_cloud
+from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
-
-
-@dataclass(frozen=True)
-class Cloud:
-    """One point cloud per environment."""
-
-    points: torch.Tensor
-    """Points [m], shape (N, K, 3)."""
-
-    count: torch.Tensor
-    """Points that are distinct pixels, shape (N,), int32. The points after them repeat them; with none, all are 0."""
-
-    pixels: torch.Tensor
-    """Where each point was seen, shape (N, K), int32: row * W + column, after the pixels of the cameras before it."""
-
-    labels: torch.Tensor | None = None
-    """Semantic id of each point, shape (N, K), int32, where rays have told it."""
-
-    normals: torch.Tensor | None = None
-    """Unit normal of each point on the camera's side, in the world, shape (N, K, 3), where rays have told it."""
-
-    @property
-    def mask(self) -> torch.Tensor:
-        """True at the points that are distinct pixels, shape (N, K)."""
-        return torch.arange(self.pixels.shape[1], device=self.count.device) < self.count[:, None]
 
 
 class DepthToCloud:
@@ -49,15 +25,16 @@ class DepthToCloud:
     - ``random``: uniformly without replacement;
     - ``grid``: one pixel from each of K equal parts of the valid pixels, taken along a curve that keeps neighbours
       together (Morton 1966), so the parts are patches of the image;
-    - ``voxel``: one point from each occupied voxel, then further pixels at random;
-    - ``fps``: the exact greedy farthest-point sample from a random start (Eldar et al. 1997).
+    - ``voxel``: one point from each occupied voxel, then others at random, among 4 K random pixels;
+    - ``fps``: the greedy farthest-point sample from a random start (Eldar et al. 1997), among 4 K random pixels.
 
-    With at most K valid pixels every sampler takes them all.
+    With at most K valid pixels every sampler takes them all; with at most 4 K, ``voxel`` and ``fps`` choose among all.
 
     It runs in numba on the CPU, on as many threads as torch may use, and in Warp on CUDA, on torch's current stream and
-    without host syncs. Both take the same pixels with ``random`` and ``grid``; ``voxel`` and ``fps`` choose on CUDA
-    from four times as many random pixels as there are points. Beside the output a CPU needs one environment's scratch
-    for each thread, CUDA 0.13 bytes a pixel of all environments.
+    without host syncs. Both draw the same pixels. ``fps`` compares points in Warp on both, on one thread of a CPU.
+
+    Beside the output a CPU needs one environment's scratch for each thread, CUDA 0.13 bytes a pixel of all
+    environments. The 4 K pixels take 16 bytes each, and up to 80 more during a call.
 
     Arithmetic is float32: a coordinate is off by about 1e-6 m for cameras within 10 m of the frame. ``float16`` adds at
     most 2^-11 of the coordinate (0.25 mm below 1 m). Points so far away that the output could overflow (16 km in
@@ -119,10 +96,6 @@ class DepthToCloud:
         self.near = np.broadcast_to(np.asarray(near, dtype=np.float32), num_cameras).copy()
         self.far = np.broadcast_to(np.asarray(far, dtype=np.float32), num_cameras).copy()
 
-        order = pixel_order(self.image_sizes)
-        self.order = np.sort(order) if sampler == "voxel" else order
-        """All pixels, in the order in which they are counted, shape (P,), int32."""
-
         self._every_env = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         backend = backend or ("numba" if self.device.type == "cpu" else "warp")
         # numba has no float16.
@@ -136,6 +109,25 @@ class DepthToCloud:
         # Of the arguments that were checked last: most callers give the same in every frame.
         self._checked: tuple[Any, ...] | None = None
 
+        # The samplers that compare points choose among those of another operator.
+        self._candidates: DepthToCloud | None = None
+        if sampler in ("voxel", "fps"):
+            lower, upper = self.crop.tolist()
+            self._candidates = DepthToCloud(
+                num_envs,
+                image_sizes,
+                min(CANDIDATES * num_points, sum(height * width for height, width in self.image_sizes)),
+                crop_lower=lower,
+                crop_upper=upper,
+                near=near,
+                far=far,
+                dtype="float32",
+                device=device,
+                backend=backend,
+            )
+            self._choose = PointSampler(sampler, num_points, self.image_sizes, self.crop, voxel_size, self.device)
+            return
+
         if backend == "numba":
             from isaaclab_pc.sensors.numba_backend import NumbaBackend as Backend
         else:
@@ -145,6 +137,8 @@ class DepthToCloud:
     @property
     def nbytes(self) -> int:
         """Memory of the operator's buffers [bytes], without what the CPU's threads take during a call."""
+        if self._candidates is not None:
+            return self._candidates.nbytes + tensor_bytes(self, self._choose)
         return tensor_bytes(self, self._sample)
 
     @torch.no_grad()
@@ -202,6 +196,27 @@ class DepthToCloud:
             self._check_single(*single)
             self._checked = layout
 
+        to_output = self._no_frame
+        if output_pos is not None or output_quat is not None:
+            to_output = frame_change(frame_pos, frame_quat, output_pos, output_quat, like=camera_pos)
+
+        mask = self._every_env if mask is None else mask.contiguous()
+        if self._candidates is not None:
+            given = self._candidates(
+                depth,
+                intrinsics,
+                camera_pos,
+                camera_quat,
+                keys,
+                frame_pos=frame_pos,
+                frame_quat=frame_quat,
+                labels=labels,
+                removed=removed,
+                mask=mask,
+                centers=centers,
+            )
+            return self._keep(self._choose(given, keys), to_output, mask)
+
         depths = _per_camera(depth)
         if labels is None:
             # The backends want images of ids, which they do not read where no id is removed.
@@ -218,10 +233,6 @@ class DepthToCloud:
             centers = tuple(table.contiguous() for table in centers)
 
         matrices = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
-        to_output = self._no_frame
-        if output_pos is not None or output_quat is not None:
-            to_output = frame_change(frame_pos, frame_quat, output_pos, output_quat, like=camera_pos)
-
         points = torch.empty_like(self._points, dtype=self._dtype)
         self._sample(
             depths,
@@ -230,7 +241,7 @@ class DepthToCloud:
             matrices,
             to_output,
             keys.contiguous(),
-            self._every_env if mask is None else mask.contiguous(),
+            mask,
             self._points,
             points,
             self._pixels,
@@ -238,6 +249,14 @@ class DepthToCloud:
             centers,
         )
         return Cloud(points, self._count, self._pixels)
+
+    def _keep(self, cloud: Cloud, to_output: torch.Tensor, mask: torch.Tensor) -> Cloud:
+        """Write what was chosen, in the crop's frame; the environments that are not in ``mask`` keep their cloud."""
+        points = moved(cloud, to_output).to(self._points.dtype)
+        torch.where(mask[:, None, None], points, self._points, out=self._points)
+        torch.where(mask[:, None], cloud.pixels, self._pixels, out=self._pixels)
+        torch.where(mask, cloud.count, self._count, out=self._count)
+        return Cloud(self._points.to(self._dtype, copy=True), self._count, self._pixels)
 
     def _check_images(self, name: str, images: torch.Tensor | Sequence[torch.Tensor], dtype: torch.dtype) -> None:
         if isinstance(images, torch.Tensor) and images.dim() != 4:
@@ -315,23 +334,3 @@ def _layout(given: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
 def _per_camera(images: torch.Tensor | Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Return one image batch for each camera, each (N, H, W)."""
     return images.unbind(1) if isinstance(images, torch.Tensor) else tuple(images)
-
-
-def pixel_order(image_sizes: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Order pixels so that neighbours in the order are neighbours in the image (Morton 1966).
-
-    ``image_sizes`` are (H, W) of each camera. Returns every pixel of every camera once, camera by camera, (P,), int32.
-    """
-    orders = []
-    offset = 0
-    for height, width in image_sizes:
-        row, column = (index.ravel() for index in np.indices((height, width)))
-
-        # The bits of column and row, taken in turn, number the pixels along the curve.
-        code = np.zeros(height * width, dtype=np.int64)
-        for bit in range(max(height, width).bit_length()):
-            code |= ((column >> bit) & 1) << (2 * bit) | ((row >> bit) & 1) << (2 * bit + 1)
-
-        orders.append(offset + np.argsort(code))
-        offset += height * width
-    return np.concatenate(orders).astype(np.int32)

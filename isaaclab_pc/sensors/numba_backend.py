@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from isaaclab_pc.processes.caches import use_writable_caches
-from isaaclab_pc.sensors.cloud_checks import SAMPLERS
+from isaaclab_pc.sensors.cloud import pixel_order
 
 try:
     from isaaclab_pc.sensors.kernels.numba_kernels import sample_clouds
@@ -42,10 +42,9 @@ class NumbaBackend:
         self._crop = operator.crop
         self._near = operator.near
         self._far = operator.far
-        self._order = operator.order
+        self._order = pixel_order(operator.image_sizes)
         self._sizes = np.array(operator.image_sizes, dtype=np.int64)
-        self._sampler = SAMPLERS.index(operator.sampler)
-        self._voxel_size = np.float32(operator.voxel_size)
+        self._is_grid = operator.sampler == "grid"
         self._most_threads: int = numba.config.NUMBA_NUM_THREADS  # pyright: ignore
 
     def __call__(
@@ -88,8 +87,7 @@ class NumbaBackend:
             self._order,
             keys.numpy(),
             mask.numpy(),
-            self._sampler,
-            self._voxel_size,
+            self._is_grid,
             threads,
             kept.numpy(),
             pixels.numpy(),

@@ -17,7 +17,8 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.appended_points import BodyPoints
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
+from isaaclab_pc.sensors.cloud import Cloud
+from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals, labels_at
 from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from isaaclab_pc.sensors.scene_cameras import (

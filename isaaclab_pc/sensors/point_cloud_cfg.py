@@ -54,8 +54,8 @@ class PointCloudCfg(SensorBaseCfg):
     - ``image``: whole images are rendered, and pixels of them chosen;
     - ``auto``: rays where they can be, otherwise images.
 
-    The points of the sampler ``random`` are the same either way, a camera's errors included. The other samplers choose
-    by rays from four times as many random pixels."""
+    The points of the sampler ``random`` are the same either way, a camera's errors included. ``voxel`` and ``fps``
+    choose among four times as many random pixels; by rays ``grid`` does, too."""
 
     num_points: int = 128
     """Points per environment, K."""

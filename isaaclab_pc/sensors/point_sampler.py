@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The samplers on points at random pixels: which K of several times as many a cloud keeps."""
+"""The samplers that compare points: which K of those at several times as many random pixels a cloud keeps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import torch
 import warp as wp
 
+from isaaclab_pc.sensors.cloud import Cloud, pixel_order
 from isaaclab_pc.sensors.cloud_checks import Sampler
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
-from isaaclab_pc.sensors.kernels import warp_base_kernels
-from isaaclab_pc.sensors.kernels.warp_farthest_kernels import pick_farthest
+from isaaclab_pc.sensors.kernels import warp_base_kernels, warp_farthest_kernels
+from isaaclab_pc.tensors import keyed_random_kernels
 from isaaclab_pc.tensors.keyed_random import keyed_uniform
 from isaaclab_pc.tensors.warp_stream import current_stream
 
@@ -20,12 +20,14 @@ CANDIDATES = 4
 """Random pixels for each point that another sampler keeps."""
 
 _STREAM = 3
+_DRAW_BITS = 24
+"""Bits of a number that :func:`keyed_uniform` draws."""
 
 
 class PointSampler:
-    """Choose K of up to M points of each environment as a sampler of :class:`DepthToCloud` would of all valid pixels.
+    """Choose K of up to M points of each environment by a sampler of :class:`DepthToCloud`, whatever their order.
 
-    The candidates are a random part of the valid pixels: up to M of them the choice is that sampler's own.
+    The candidates are a random part of the valid pixels; where there are at most M of those, all of them.
     """
 
     def __init__(
@@ -42,16 +44,23 @@ class PointSampler:
             sampler
         ]
         self._num_points = num_points
-        self._crop_lower = torch.from_numpy(crop[0]).float().to(device)
-        self._voxel_size = voxel_size
-        _, self._voxels_y, self._voxels_z = ((crop[1] - crop[0]) / voxel_size + 2.0).tolist()
         self._ranks = torch.arange(num_points, device=device)
-        # Along the curve that keeps neighbours together.
-        order = torch.from_numpy(pixel_order(image_sizes) if sampler == "grid" else np.zeros(0, np.int32)).to(device)
-        self._place_on_curve = torch.argsort(order)
+        if sampler == "grid":
+            # Along the curve that keeps neighbours together.
+            self._place_on_curve = torch.from_numpy(pixel_order(image_sizes)).to(device).argsort()
+        elif sampler == "voxel":
+            self._crop_lower = torch.from_numpy(crop[0]).float().to(device)
+            self._voxel_size = voxel_size
+            _, self._voxels_y, self._voxels_z = ((crop[1] - crop[0]) / voxel_size + 2.0).astype(int).tolist()
+
+        # Kernels cannot be compiled while a CUDA graph is captured.
+        lanes, _ = warp_base_kernels.lanes_on(str(device))
+        wp.load_module(keyed_random_kernels, device=str(device), block_dim=lanes)
+        if sampler == "fps":
+            wp.load_module(warp_farthest_kernels, device=str(device), block_dim=lanes)
 
     def __call__(self, cloud: Cloud, keys: torch.Tensor) -> Cloud:
-        """Choose of candidates in random order and in the crop's frame; ``keys`` (N,) key the draws."""
+        """Choose of candidates in the crop's frame; ``keys`` (N,) key the draws."""
         count = cloud.count.clamp(max=self._num_points)
         # Where there are too few, they are repeated.
         all_of_them = self._ranks % count.clamp(min=1)[:, None]
@@ -72,28 +81,35 @@ class PointSampler:
         curve = self._place_on_curve[cloud.pixels.long()].masked_fill(~cloud.mask, len(self._place_on_curve))
         count = cloud.count.long()[:, None]
         bounds = [(self._ranks + more) * count // self._num_points for more in (0, 1)]
-        unit = keyed_uniform(0, keys, torch.zeros_like(keys), _STREAM, self._num_points)
+        unit = _draw(keys, self._num_points)
         rank = bounds[0] + (unit * (bounds[1] - bounds[0])).long()
         return torch.argsort(curve, dim=1).gather(1, rank.clamp(max=curve.shape[1] - 1))
 
     def _one_of_each_voxel(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
-        x, y, z = ((cloud.points - self._crop_lower) / self._voxel_size).long().unbind(-1)
-        voxel = ((x * int(self._voxels_y) + y) * int(self._voxels_z) + z).masked_fill(~cloud.mask, -1)
-        voxel, order = torch.sort(voxel, dim=1, stable=True)
-        is_first = torch.ones_like(cloud.mask)
+        mask = cloud.mask
+        x, y, z = ((cloud.points - self._crop_lower) / self._voxel_size).int().unbind(-1)
+        voxel = ((x * self._voxels_y + y) * self._voxels_z + z).masked_fill(~mask, -1)
+        draws = _draw(keys, 2 * voxel.shape[1])
+
+        # Any point may stand for its voxel.
+        drawn = (voxel.long() << _DRAW_BITS) + (draws[:, ::2] * 2.0**_DRAW_BITS).long()
+        drawn, order = torch.sort(drawn, dim=1, stable=True)
+        voxel = drawn >> _DRAW_BITS
+        is_first = torch.ones_like(mask)
         is_first[:, 1:] = voxel[:, 1:] != voxel[:, :-1]
-        is_first &= voxel >= 0
-        first = torch.zeros_like(is_first).scatter_(1, order, is_first)
-        # The first of each voxel, then the other ones, then what is no point.
-        rank = torch.where(first, 0, torch.where(cloud.mask, 1, 2))
+        first = torch.zeros_like(mask).scatter_(1, order, is_first)
+
+        # Those first, each voxel as soon as any other, then the other points, then what is no point.
+        rank = (draws[:, 1::2] - first.float()).masked_fill(~mask, 1.0)
         return torch.argsort(rank, dim=1, stable=True)[:, : self._num_points]
 
     def _farthest(self, cloud: Cloud, keys: torch.Tensor) -> torch.Tensor:
-        # The candidates are in random order, so the first is a random one.
         picks = torch.zeros(len(keys), self._num_points, dtype=torch.int32, device=keys.device)
+        # float32 may round a share just below 1 up to all of them.
+        picks[:, 0] = (_draw(keys, 1)[:, 0] * cloud.count).int().clamp(max=cloud.count - 1)
         lanes, _ = warp_base_kernels.lanes_on(str(keys.device))
         wp.launch(
-            pick_farthest,
+            warp_farthest_kernels.pick_farthest,
             dim=len(keys) * lanes,
             inputs=[
                 wp.from_torch(cloud.points, dtype=wp.vec3f),
@@ -106,6 +122,10 @@ class PointSampler:
             block_dim=lanes,
         )
         return picks.long()
+
+
+def _draw(keys: torch.Tensor, columns: int) -> torch.Tensor:
+    return keyed_uniform(0, keys, torch.zeros_like(keys), _STREAM, columns)
 
 
 def moved(cloud: Cloud, to_output: torch.Tensor) -> torch.Tensor:

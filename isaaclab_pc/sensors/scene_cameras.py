@@ -98,7 +98,7 @@ def _check_lens(lens: Any, name: str, renderer_cfg: Any) -> None:
     if renderer != "newton_warp":
         raise ConfigError(
             f"{name}: the renderer {renderer} does not tell the rays of a lens, and points would be off. Use "
-            "renderer_cfg=ThreadedWarpRendererCfg() or NewtonWarpRendererCfg(), or a camera without distortion."
+            "renderer_cfg=LazyWarpRendererCfg() or NewtonWarpRendererCfg(), or a camera without distortion."
         )
 
 

@@ -10,14 +10,12 @@ import torch
 import warp as wp
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors.depth_to_cloud import Cloud
+from isaaclab_pc.sensors.cloud import pixel_order
 from isaaclab_pc.sensors.kernels import warp_base_kernels as base
-from isaaclab_pc.sensors.kernels import warp_farthest_kernels as farthest_kernels
 from isaaclab_pc.sensors.kernels import warp_kernels as kernels
 from isaaclab_pc.sensors.kernels import warp_matrix_kernels as matrix_kernels
 from isaaclab_pc.sensors.kernels import warp_rank_kernels as rank_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import WARP_LANES
-from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.tensors.warp_stream import current_stream
 
 if TYPE_CHECKING:
@@ -35,11 +33,10 @@ MOST_COLUMNS = 2**16
 
 
 class WarpBackend:
-    """Run the Warp kernels on torch's current stream.
+    """Run the Warp kernels on torch's current stream; they take the pixels that numba takes.
 
-    ``random`` and ``grid`` take the pixels that numba takes, and all their memory is allocated once: 0.125 bytes per
-    pixel of all environments, a bit each. ``voxel`` and ``fps`` choose by :class:`PointSampler` from several times as
-    many random pixels as there are points. A call waits for nothing, so it can be captured in a CUDA graph.
+    All memory is allocated once: 0.125 bytes per pixel of all environments, a bit each. A call waits for nothing, so it
+    can be captured in a CUDA graph.
 
     Each camera is rounded up to 32 pixels. All environments share the order of the pixels, 4 bytes each.
     """
@@ -58,24 +55,10 @@ class WarpBackend:
         # Torch's memory, so that torch's statistics include it.
         self._words = wp.from_torch(words, dtype=wp.uint32)
 
-        self._sampler = None
-        if operator.sampler in ("voxel", "fps"):
-            settings = operator.num_points, operator.image_sizes, operator.crop, operator.voxel_size
-            self._sampler = PointSampler(operator.sampler, *settings, operator.device)
-            num_candidates = min(CANDIDATES * operator.num_points, len(operator.order))
-            self._candidates = Cloud(
-                torch.zeros(n, num_candidates, 3, device=operator.device),
-                torch.zeros(n, dtype=torch.int32, device=operator.device),
-                torch.zeros(n, num_candidates, dtype=torch.int32, device=operator.device),
-            )
-            self._no_frame = torch.zeros(0, 3, 4, device=operator.device)
-
         # Kernels cannot be compiled while a CUDA graph is captured.
         wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
         wp.load_module(matrix_kernels, device=self._device)
         wp.load_module(rank_kernels, device=self._device, block_dim=self._block_lanes)
-        if operator.sampler == "fps":
-            wp.load_module(farthest_kernels, device=self._device, block_dim=self._block_lanes)
 
     def __call__(
         self,
@@ -103,36 +86,13 @@ class WarpBackend:
         scene = [self._scene, _array(matrices, base.Matrix)]
         wp_mask = _array(mask, wp.bool)
         self._mark(scene, depths, labels, centers, _array(removed, wp.bool), wp_mask)
-        if self._sampler is None:
-            self._choose(scene, to_output, keys, mask, kept, points, pixels, count)
-            return
 
-        given = self._candidates
-        self._choose(scene, self._no_frame, keys, mask, given.points, given.points, given.pixels, given.count)
-        chosen = self._sampler(given, keys)
-        torch.where(mask[:, None, None], moved(chosen, to_output).to(kept.dtype), kept, out=kept)
-        torch.where(mask[:, None], chosen.pixels, pixels, out=pixels)
-        torch.where(mask, chosen.count, count, out=count)
-        points.copy_(kept)
-
-    def _choose(
-        self,
-        scene: list[Any],
-        to_output: torch.Tensor,
-        keys: torch.Tensor,
-        mask: torch.Tensor,
-        kept: torch.Tensor,
-        points: torch.Tensor,
-        pixels: torch.Tensor,
-        count: torch.Tensor,
-    ) -> None:
-        """Choose pixels by their ranks among the valid ones: at random, or one of each part of the curve."""
         dtype = wp.dtype_from_torch(points.dtype)
         arguments = [
             *scene,
             _array(to_output, base.Matrix),
             _array(keys, wp.int32),
-            _array(mask, wp.bool),
+            wp_mask,
             self._words,
             not self._is_grid,
             _array(kept, dtype),
@@ -166,7 +126,8 @@ class WarpBackend:
         self._cameras = []
         # Logarithm of the warps for each environment.
         self._env_bits: list[int] = []
-        order = []
+        order = pixel_order(operator.image_sizes)
+        slots = []
         first_pixel = 0
         first_word = 0
         for (height, width), near, far in zip(operator.image_sizes, operator.near, operator.far, strict=True):
@@ -190,16 +151,16 @@ class WarpBackend:
             # Slots after the camera's last pixel stay empty.
             pixels = np.full(WARP_LANES * camera.num_words, -1, dtype=np.int32)
             last_pixel = first_pixel + camera.num_pixels
-            row, column = np.divmod(operator.order[first_pixel:last_pixel] - first_pixel, width)
+            row, column = np.divmod(order[first_pixel:last_pixel] - first_pixel, width)
             pixels[: camera.num_pixels] = row << 16 | column
-            order.append(pixels)
+            slots.append(pixels)
 
             first_pixel = last_pixel
             first_word += camera.num_words
 
         self._scene = base.Scene()
         self._scene.cameras = wp.array(self._cameras, dtype=base.Camera, device=self._device)
-        self._scene.order = wp.array(np.concatenate(order), dtype=wp.int32, device=self._device)
+        self._scene.order = wp.array(np.concatenate(slots), dtype=wp.int32, device=self._device)
         self._scene.crop_lower, self._scene.crop_upper = (wp.vec3f(*corner) for corner in operator.crop.tolist())
 
 

@@ -7,9 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
-import warp as wp
 from isaaclab.utils.math import quat_apply_inverse
-from newton.sensors import SensorTiledCamera
 
 from isaaclab_pc.envs.randomization import LEVELS
 from isaaclab_pc.errors import ConfigError
@@ -17,7 +15,6 @@ from isaaclab_pc.physics.broadphase import shape_bounds
 from isaaclab_pc.physics.friction import ShapeFriction
 from isaaclab_pc.sensors import BodyPointsCfg
 from isaaclab_pc.sensors.appended_points import BodyPoints
-from isaaclab_pc.sensors.threaded_renderer import ThreadedTiledCamera
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE
 
 pytestmark = pytest.mark.sim
@@ -50,26 +47,6 @@ def drawn(env) -> torch.Tensor:
     camera = torch.cat([env.camera.data.pos_w.torch - env.scene.env_origins, env.camera.data.quat_w_ros.torch], dim=1)
     friction = ShapeFriction(env.cube, env.cfg.sim.physics).read()
     return torch.cat([env.cube.data.body_mass.torch, friction, camera], dim=1)
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_threads_render_what_one_thread_does(env, threads: int) -> None:
-    wait(env, 2)
-    camera = env.camera._render_data
-    single = env.camera._renderer.newton_sensor
-    shape = (NUM_ENVS, 1, camera.height, camera.width)
-    kinds = {"forward_depth_image": wp.float32, "shape_index_image": wp.uint32}
-    threaded = ThreadedTiledCamera(single.model, threads, single.default_render_config)
-    # The first time is that of one thread, which compiles.
-    for _ in range(2):
-        expected, images = ({name: wp.zeros(shape, dtype=kind) for name, kind in kinds.items()} for _ in range(2))
-        state = env.camera._renderer.backend.state_0
-        SensorTiledCamera.update(single, state, camera.camera_transforms, camera.camera_rays, **expected)
-        threaded.update(state, camera.camera_transforms, camera.camera_rays, **images)
-        for name in kinds:
-            assert (expected[name].numpy() == images[name].numpy()).all(), name
-    depth = expected["forward_depth_image"].numpy()
-    assert all((depth[0] != other).any() for other in depth[1:])
 
 
 def between(factor: torch.Tensor, bounds: tuple[float, float]) -> bool:

@@ -8,24 +8,10 @@ environments. :mod:`isaaclab_pc.sensors.kernels.warp_kernels` is the same algori
 import numpy as np
 from numba import njit, prange
 
-from isaaclab_pc.sensors.kernels.numba_sampler_kernels import (
-    below,
-    farthest,
-    first_of_voxels,
-    mix,
-    of_rank,
-    permuted,
-    strata,
-)
-
 u32 = np.uint32
 f32 = np.float32
 
-# Places of the samplers in `isaaclab_pc.sensors.cloud_checks.SAMPLERS`.
-RANDOM = 0
-GRID = 1
-VOXEL = 2
-FPS = 3
+PERMUTATION_ROUNDS = 6
 
 
 @njit(cache=True)
@@ -64,63 +50,82 @@ def _mark(depth, size, matrix, centers, crop, near, far, inside):
 
 
 @njit(cache=True)
-def _unproject(depth, size, matrix, centers, points):
-    """Write the points of all pixels of one image, valid or not, (3, H * W)."""
-    height, width = size
-    for axis in range(3):
-        a, b, c, t = matrix[axis, 0], matrix[axis, 1], matrix[axis, 2], matrix[axis, 3]
-        for v in range(height):
-            row = depth[v * width : (v + 1) * width]
-            out = points[axis, v * width : (v + 1) * width]
-            for u in range(width):
-                fu, fv = _center(centers, v, u)
-                out[u] = row[u] * (b * fv + c + fu * a) + t
-
-
-@njit(cache=True)
-def _number_voxels(depth, size, matrix, centers, crop, near, far, voxel_size, voxels):
-    """Write the number of the voxel of each pixel of one image, (H * W,) int32; -1 where it is not inside the crop."""
-    height, width = size
-    per_metre = f32(1.0) / voxel_size
-    x0, y0, z0 = crop[0, 0], crop[0, 1], crop[0, 2]
-    x1, y1, z1 = crop[1, 0], crop[1, 1], crop[1, 2]
-    cells_y = np.int32((y1 - y0) * per_metre) + np.int32(1)
-    cells_z = np.int32((z1 - z0) * per_metre) + np.int32(1)
-    ax, bx, cx, tx = matrix[0, 0], matrix[0, 1], matrix[0, 2], matrix[0, 3]
-    ay, by, cy, ty = matrix[1, 0], matrix[1, 1], matrix[1, 2], matrix[1, 3]
-    az, bz, cz, tz = matrix[2, 0], matrix[2, 1], matrix[2, 2], matrix[2, 3]
-
-    for v in range(height):
-        row = depth[v * width : (v + 1) * width]
-        out = voxels[v * width : (v + 1) * width]
-        for u in range(width):
-            fu, fv = _center(centers, v, u)
-            z = row[u]
-            x = z * (bx * fv + cx + fu * ax) + tx
-            y = z * (by * fv + cy + fu * ay) + ty
-            w = z * (bz * fv + cz + fu * az) + tz
-
-            inside = (z > near) & (z < far) & (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) & (w >= z0) & (w <= z1)
-            i = np.int32((x - x0) * per_metre)
-            j = np.int32((y - y0) * per_metre)
-            k = np.int32((w - z0) * per_metre)
-            number = np.int32(np.int32(np.int32(i * cells_y) + j) * cells_z) + k
-            out[u] = number if inside else np.int32(-1)
-
-
-@njit(cache=True)
-def _remove(classes, removed, values, nothing):
-    """Overwrite the values of the pixels of removed classes."""
+def _remove(classes, removed, inside):
+    """Clear the pixels of removed classes."""
     for i in range(classes.size):
         label = classes[i]
         if 0 <= label < removed.size and removed[label]:
-            values[i] = nothing
+            inside[i] = 0
 
 
 @njit(inline="always")
 def _image(images, strides, sizes, env, camera):
     start = env * strides[camera]
     return images[camera][start : start + sizes[camera, 0] * sizes[camera, 1]]
+
+
+@njit(inline="always")
+def mix(value):
+    """Mix 32 bits (MurmurHash3's finalizer, Appleby)."""
+    value = u32(value)
+    value = u32(value ^ (value >> u32(16)))
+    value = u32(value * u32(0x85EBCA6B))
+    value = u32(value ^ (value >> u32(13)))
+    value = u32(value * u32(0xC2B2AE35))
+    return u32(value ^ (value >> u32(16)))
+
+
+@njit(inline="always")
+def below(value, bound):
+    """Map 32 random bits to [0, bound) (Lemire 2019, without the rejection: the bias is bound / 2^32)."""
+    return np.int64((np.uint64(value) * np.uint64(bound)) >> np.uint64(32))
+
+
+@njit(cache=True)
+def permuted(ranks, size, total, key):
+    """Write the first ``size`` numbers of a keyed random permutation of [0, total) into ``ranks``.
+
+    Rounds of keyed multiply, add and xor-shift permute the next power of two; numbers outside [0, total) walk on
+    (cycle walking, Black and Rogaway 2002). Every number is a function of its position alone, as on CUDA.
+    """
+    bits = 1
+    while (1 << bits) < total:
+        bits += 1
+    domain = u32((1 << bits) - 1)
+    shift = u32((bits + 1) // 2)
+
+    factors = np.empty(PERMUTATION_ROUNDS, np.uint32)
+    addends = np.empty(PERMUTATION_ROUNDS, np.uint32)
+    state = u32(key)
+    for r in range(PERMUTATION_ROUNDS):
+        state = mix(u32(state + u32(0x9E3779B9)))
+        factors[r] = u32(state | u32(1))
+        addends[r] = u32(state >> u32(16))
+
+    for k in range(size):
+        ranks[k] = k
+    for r in range(PERMUTATION_ROUNDS):
+        factor, addend = factors[r], addends[r]
+        for k in range(size):
+            value = u32((u32(ranks[k]) * factor + addend) & domain)
+            ranks[k] = np.int32(value ^ (value >> shift))
+
+    for k in range(size):
+        while ranks[k] >= total:
+            value = u32(ranks[k])
+            for r in range(PERMUTATION_ROUNDS):
+                value = u32((value * factors[r] + addends[r]) & domain)
+                value = u32(value ^ (value >> shift))
+            ranks[k] = np.int32(value)
+
+
+@njit(cache=True)
+def strata(ranks, size, total, key):
+    """Write one random rank from each of ``size`` equal shares of [0, total) into ``ranks``."""
+    for k in range(size):
+        lower = k * total // size
+        upper = (k + 1) * total // size
+        ranks[k] = lower + below(mix(u32(u32(key) ^ u32(u32(k) * u32(0x9E3779B9)))), upper - lower)
 
 
 @njit(cache=True)
@@ -139,9 +144,9 @@ def _sample_one(
     far,
     order,
     key,
-    sampler,
-    voxel_size,
-    scratch,
+    is_grid,
+    inside,
+    found,
     pixels,
 ):
     """Choose the pixels of one environment's cloud.
@@ -149,71 +154,32 @@ def _sample_one(
     Returns:
         The number of valid pixels.
     """
-    inside, points, found, voxels, voxel_scratch = scratch
     offset = 0
     for c in range(len(depths)):
         size = (sizes[c, 0], sizes[c, 1])
         depth = _image(depths, depth_strides, sizes, env, c)
-        table = _of_camera(centers, c)
         image = inside[offset : offset + depth.size]
-        if sampler == VOXEL:
-            numbers = voxels[offset : offset + depth.size]
-            _number_voxels(depth, size, matrices[env, c], table, crop, near[c], far[c], voxel_size, numbers)
-        else:
-            _mark(depth, size, matrices[env, c], table, crop, near[c], far[c], image)
-
-        if sampler == FPS:
-            _unproject(depth, size, matrices[env, c], table, points[:, offset : offset + depth.size])
-
+        _mark(depth, size, matrices[env, c], _of_camera(centers, c), crop, near[c], far[c], image)
         if removed.size > 0:
-            classes = _image(labels, label_strides, sizes, env, c)
-            if sampler == VOXEL:
-                _remove(classes, removed[c], numbers, -1)
-            else:
-                _remove(classes, removed[c], image, 0)
-
+            _remove(_image(labels, label_strides, sizes, env, c), removed[c], image)
         offset += depth.size
 
-    # The voxel sampler lists no pixels unless it takes them all: it looks for the first one of each voxel instead.
-    num_points = pixels.size
     total = 0
-    if sampler == VOXEL:
-        for i in range(voxels.size):
-            inside[i] = voxels[i] >= 0
-        for i in range(voxels.size):
-            total += inside[i]
-    if sampler != VOXEL or total <= num_points:
-        total = 0
-        for i in range(order.size):
-            found[total] = order[i]
-            total += inside[order[i]]
+    for i in range(order.size):
+        found[total] = order[i]
+        total += inside[order[i]]
 
     # With too few pixels all are taken, and then repeated.
+    num_points = pixels.size
     if total <= num_points:
         for k in range(num_points):
             pixels[k] = found[k % total] if total > 0 else 0
         return total
 
-    start = below(mix(key), total)
-    if sampler == RANDOM:
-        permuted(pixels, num_points, total, key)
-    elif sampler == GRID:
+    if is_grid:
         strata(pixels, num_points, total, key)
     else:
-        if sampler == FPS:
-            near_points = np.empty((3, total), np.float32)
-            for axis in range(3):
-                for i in range(total):
-                    near_points[axis, i] = points[axis, found[i]]
-            farthest(near_points, start, pixels)
-        else:
-            pixel = of_rank(start, inside)
-            occupied = first_of_voxels(voxels, inside, pixel, num_points, found, voxel_scratch)
-            permuted(pixels, min(occupied, num_points), occupied, key)
-            if occupied < num_points:
-                rest = pixels[occupied:]
-                permuted(rest, rest.size, total - occupied, key)
-                rest += np.int32(occupied)
+        permuted(pixels, num_points, total, key)
 
     # So far these are positions in the list of pixels.
     for k in range(num_points):
@@ -266,8 +232,7 @@ def sample_clouds(
     order,
     keys,
     mask,
-    sampler,
-    voxel_size,
+    is_grid,
     num_threads,
     points,
     pixels,
@@ -284,26 +249,11 @@ def sample_clouds(
     """
     num_envs, num_points = pixels.shape
     total_pixels = order.size
-    num_slots = 2
-    while num_slots < 2 * total_pixels:
-        num_slots *= 2
 
     for thread in prange(num_threads):
-        voxel_pixels = total_pixels if sampler == VOXEL else 0
-        scratch = (
-            np.empty(total_pixels, np.uint8),
-            np.empty((3, total_pixels if sampler == FPS else 0), np.float32),
-            # Pixels are written before it is known whether they count: one that does not, after all that do.
-            np.empty(total_pixels + 1, np.int32),
-            np.empty(voxel_pixels, np.int32),
-            (
-                np.empty(voxel_pixels, np.int32),
-                np.empty(voxel_pixels, np.uint32),
-                np.empty(voxel_pixels, np.int32),
-                np.empty(voxel_pixels, np.uint8),
-                np.empty(num_slots if sampler == VOXEL else 0, np.int32),
-            ),
-        )
+        inside = np.empty(total_pixels, np.uint8)
+        # Pixels are written before it is known whether they count: one that does not, after all that do.
+        found = np.empty(total_pixels + 1, np.int32)
 
         for env in range(thread * num_envs // num_threads, (thread + 1) * num_envs // num_threads):
             if not mask[env]:
@@ -323,9 +273,9 @@ def sample_clouds(
                 far,
                 order,
                 u32(keys[env]),
-                sampler,
-                voxel_size,
-                scratch,
+                is_grid,
+                inside,
+                found,
                 pixels[env],
             )
             count[env] = min(total, num_points)

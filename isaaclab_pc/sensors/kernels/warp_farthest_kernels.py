@@ -45,7 +45,7 @@ def pick_farthest(
     distances: wp.array2d(dtype=wp.float32),
     picks: wp.array2d(dtype=wp.int32),
 ):
-    """Pick among the first ``count`` of each environment's points, from the first one on, where there are enough."""
+    """Pick among the first ``count`` of each environment's points, where they suffice; the first pick is given."""
     thread = wp.tid()
     env = thread >> block_bits()
     lane = lower_bits(thread, block_bits())
@@ -56,7 +56,7 @@ def pick_farthest(
 
     for i in range(lane, total, lanes):
         distances[env, i] = wp.inf
-    pick = wp.int32(0)
+    pick = picks[env, 0]
     for k in range(picks.shape[1]):
         if lane == 0:
             picks[env, k] = pick

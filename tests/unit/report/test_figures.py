@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures of a page and PNG files: names stand in them as they are, and cover nothing that is drawn."""
 
-import itertools
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from isaaclab_pc.cluster.tuning import TuneTrial
-from isaaclab_pc.num_envs.ledger import Entry, Ledger
 from isaaclab_pc.num_envs.trial import Outcome, Trial
-from isaaclab_pc.report import run_figures
+from isaaclab_pc.report import curves
+from isaaclab_pc.report.curves import Curve, curve_figure, draw_curves
 from isaaclab_pc.report.drawing import BAD, draw_svg, save_png
-from isaaclab_pc.report.run_figures import Curve, curve_figure, draw_curves
-from isaaclab_pc.report.search_figures import ledger_figure, save_search_plot
+from isaaclab_pc.report.search_figures import save_search_plot
 from isaaclab_pc.report.tuning_plot import save_tuning_plot
 
 GIB = 2**30
@@ -33,15 +30,15 @@ def drawn(monkeypatch):
     kept = []
 
     def keep(draw, *arguments):
-        def draw_and_keep(axes):
+        def draw_and_keep(figure):
             # That of an SVG: places are the same before it is written and after.
-            axes.figure.set_dpi(72)
-            draw(axes)
-            kept.append(axes)
+            figure.set_dpi(72)
+            draw(figure)
+            kept.append(figure.axes[0])
 
         return draw_svg(draw_and_keep, *arguments)
 
-    monkeypatch.setattr(run_figures, "draw_svg", keep)
+    monkeypatch.setattr(curves, "draw_svg", keep)
     return kept
 
 
@@ -70,23 +67,9 @@ def test_a_legend_stands_above_the_curves_which_keep_their_height(drawn, letters
     assert six.bbox.height > 0.9 * one.bbox.height
 
 
-@pytest.mark.parametrize("budget", [1.0, 1.9, 2.05, 2.4, 4.0])
-def test_the_budget_of_a_ledger_touches_no_text_and_no_bar_of_the_last_row(drawn, budget):
-    sizes = {"libraries and runtime": 1.0, "clouds": 0.2, "activations, gradients and the rest": 0.8}
-    entries = tuple(Entry(kind, int(size * GIB), None, None) for kind, size in sizes.items())
-    ledger_figure(Ledger(32, entries), int(budget * GIB))
-    (axes,) = drawn
-    texts = [text.get_window_extent() for text in axes.texts]
-    (line,) = [line for line in axes.lines if line.get_linestyle() == "--"]
-    label, position = texts[-1], line.get_window_extent().x0
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(texts, 2))
-    assert not any(label.overlaps(bar.get_window_extent()) for bar in axes.patches)
-    assert not any(text.x0 < position < text.x1 for text in texts[:-1])
-
-
 @pytest.mark.parametrize("name", ["$x_{1$", "$\\frac{"])
 def test_a_dollar_sign_is_no_formula_and_a_file_has_its_own_colours(tmp_path, name):
-    save_png(lambda panels: panels[0, 0].plot([0, 1], color=BAD, label=name), tmp_path / "a.png", name, (3, 2))
+    save_png(lambda figure: figure.subplots().plot([0, 1], color=BAD, label=name), tmp_path / "a.png", name, (3, 2))
     assert imread(tmp_path / "a.png").shape == (240, 360, 4)
     assert pixels_of(tmp_path / "a.png", "fails") > 50
 

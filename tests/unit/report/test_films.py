@@ -79,7 +79,7 @@ def test_points_of_every_height_stand_out_from_what_is_behind_them():
 def test_a_grippers_axes_at_the_edge_of_a_picture_are_whole():
     film = make_film(3)
     axes = Figure().subplots()
-    film_figures._draw_cloud(axes, film, 0, film_figures._ABOVE)
+    film_figures._draw_frame(axes, film, 0, film_figures._ABOVE)
     for line in axes.lines:
         x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
         assert axes.get_xlim()[0] <= x.min() <= x.max() <= axes.get_xlim()[1]

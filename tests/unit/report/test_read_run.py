@@ -60,8 +60,9 @@ def test_everything_of_a_run_is_read(tmp_path):
     assert run.settings is not None
     assert run.curves is not None
     assert run.curves.iterations == [1, 2, 3, 4, 5, 6, 7]
-    assert [event.name for event in run.events] == ["died", "restart", "recovered", "stopped"]
-    assert [dump.failures for dump in run.dumps] == [((3, "joint_velocity", 77), (5, "action, joint_velocity", 77))]
+    assert [name for _, name, _ in run.events] == ["died", "restart", "recovered", "stopped"]
+    failures = "environment 3, step 77: joint_velocity; environment 5, step 77: action, joint_velocity"
+    assert [text for _, text in run.dumps] == [failures]
     assert len(run.trials) == 4
     assert run.ledger is not None
     assert run.ledger.num_envs == 128
@@ -77,7 +78,7 @@ def test_odd_files_beside_the_record_are_said(tmp_path):
     run = read_run(folder)
     said = "\n".join(run.problems)
     assert [text for text in ("dump_1.npz", "config.yaml", "line 2:", "line 3:", "203 lines") if text not in said] == []
-    assert [dump.path.name for dump in run.dumps] == ["dump_0.npz"], "the other one is shown"
+    assert [path.name for path, _ in run.dumps] == ["dump_0.npz"], "the other one is shown"
 
 
 def test_a_metric_that_an_iteration_did_not_report_is_nan_there(tmp_path):

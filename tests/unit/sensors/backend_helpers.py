@@ -96,11 +96,9 @@ def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0, cen
     return output
 
 
-def backends(
-    device: str, num_envs: int, sizes: Sizes, num_points: int, sampler: str, voxel_size: float = 0.1
-) -> tuple[Any, Any]:
+def backends(device: str, num_envs: int, sizes: Sizes, num_points: int, sampler: str) -> tuple[Any, Any]:
     """Return both backends; they take matrices, not poses."""
-    reference = operator(num_envs, sizes, num_points, sampler, voxel_size=voxel_size)
+    reference = operator(num_envs, sizes, num_points, sampler)
     numba = NumbaBackend(reference)
     reference.device = torch.empty(0, device=device).device
     return numba, WarpBackend(reference)

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
+from isaaclab_pc.sensors.cloud import Cloud
+from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
 MISSES = (0.0, -1.0, np.inf, -np.inf, np.nan)
 ULP = 2.0**-24
@@ -231,5 +232,4 @@ def greedy_farthest(points: np.ndarray, start: int, num_picks: int) -> np.ndarra
 
 def voxel_of(points: np.ndarray, crop_lower: tuple[float, ...], voxel_size: float) -> np.ndarray:
     """Return the voxel of each float32 point, counted from the crop's lower corner, shape (M, 3), int64."""
-    per_metre = np.float32(1) / np.float32(voxel_size)
-    return ((points - np.asarray(crop_lower, dtype=np.float32)) * per_metre).astype(np.int64)
+    return ((points - np.asarray(crop_lower, dtype=np.float32)) / np.float32(voxel_size)).astype(np.int64)

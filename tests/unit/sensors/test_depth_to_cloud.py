@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.cloud_checks import SAMPLERS
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
+from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from tests.unit.sensors.cloud_reference import MISSES, Scene, random_scene, reference
 
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
@@ -295,7 +296,7 @@ def test_threads_are_torchs_and_do_not_change_the_clouds(sampler: str) -> None:
 def test_one_thread_stays_one_thread() -> None:
     torch.set_num_threads(1)
     scene = random_scene(10, 64, [(64, 64)])
-    operator = scene.operator(512, sampler="fps")
+    operator = scene.operator(512, sampler="voxel")
     scene.sample(operator)
 
     spent = {thread.id: thread.user_time for thread in psutil.Process().threads()}
@@ -316,16 +317,18 @@ def test_a_call_needs_little_memory(sampler: str) -> None:
     if not peak_reset.exists():
         pytest.skip("peak memory is read from Linux's /proc")
     torch.set_num_threads(2)
-    scene = random_scene(11, 1, [(128, 128)], misses=0.0).envs([0] * 256)
+    scene = random_scene(11, 1, [(128, 128)], misses=0.0, cropped=False).envs([0] * 256)
     operator = scene.operator(256, sampler=sampler)
+    candidates = 0 if sampler in ("random", "grid") else 4 * 256 * 256
     scene.sample(operator)
+    assert operator.nbytes == pytest.approx(16 * (256 * 256 + candidates), rel=0.02)
     before = psutil.Process().memory_info().rss
     peak_reset.write_text("5")
     cloud = scene.sample(operator)
     status = Path("/proc/self/status").read_text(encoding="utf-8").split()
     growth = int(status[status.index("VmHWM:") + 1]) * 1024 - before
-    assert growth < 2 * cloud.points.nbytes + (2 << 20)
-    assert growth < 256 * scene.num_pixels  # A byte a pixel; a point image would be twelve.
+    # A byte a pixel, or six where points are compared; a point image would be twelve.
+    assert growth < 2 * cloud.points.nbytes + 80 * candidates + (2 << 20)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
+from isaaclab_pc.sensors.cloud import Cloud, pixel_order
 from isaaclab_pc.sensors.kernels.numba_kernels import permuted
-from isaaclab_pc.sensors.kernels.numba_sampler_kernels import first_of_voxels
+from isaaclab_pc.sensors.point_sampler import CANDIDATES
 from tests.unit.sensors.cloud_reference import Scene, greedy_farthest, random_scene, voxel_of
 
 seeds = st.integers(0, 2**32 - 1)
@@ -106,22 +106,27 @@ def test_grid_draws_the_pixels_of_a_stratum_alike() -> None:
     assert_share(held.mean(0), expected)
 
 
+def candidates(scene: Scene, num_points: int) -> Cloud:
+    """Return the random pixels among which ``voxel`` and ``fps`` choose."""
+    return scene.cloud(min(CANDIDATES * num_points, scene.num_pixels))
+
+
 @settings(max_examples=60)
 @given(seed=seeds, voxel_size=st.sampled_from([0.02, 0.1, 0.3, 1.0]), share=st.floats(0, 0.99))
 def test_voxel_takes_one_point_of_each_and_then_fills(seed: int, voxel_size: float, share: float) -> None:
     scene = random_scene(seed, 1, [(12, 16), (6, 5)]).in_crop_frame()
-    every = scene.cloud(scene.num_pixels, sampler="voxel", voxel_size=voxel_size)
-    total = int(every.count[0])
-    num_points = int(share * total)
+    num_points = int(share * int(scene.cloud(scene.num_pixels).count[0]))
     if num_points < 1:
         return
-    voxels = voxel_of(every.points[0, :total].numpy(), scene.settings["crop_lower"], voxel_size)
+    given = candidates(scene, num_points)
+    points, pixels = given.points[0, given.mask[0]], given.pixels[0, given.mask[0]]
+    voxels = voxel_of(points.numpy(), scene.settings["crop_lower"], voxel_size)
     # By their definition, but for points on a voxel's face.
-    exact = (every.points[0, :total].double().numpy() - np.array(scene.settings["crop_lower"])) / voxel_size
+    exact = (points.double().numpy() - np.array(scene.settings["crop_lower"])) / voxel_size
     faces = np.abs(exact - np.round(exact)) < 1e-3
     assert ((voxels == np.floor(exact)) | faces).all()
     occupied = {tuple(voxel) for voxel in voxels}
-    of_pixel = dict(zip(every.pixels[0, :total].tolist(), map(tuple, voxels), strict=True))
+    of_pixel = dict(zip(pixels.tolist(), map(tuple, voxels), strict=True))
 
     pixels = scene.cloud(num_points, sampler="voxel", voxel_size=voxel_size).pixels[0].tolist()
     assert len(set(pixels)) == num_points
@@ -165,16 +170,16 @@ def flat_lattice(num_cameras: int, side: int) -> Scene:
 
 
 def assert_is_greedy_farthest(scene: Scene, num_points: int) -> None:
-    """Point by point the picks of the plain algorithm in float32, from the first pick on."""
+    """Point by point the picks of the plain algorithm in float32 among the candidates, from the first pick on."""
     scene = scene.in_crop_frame()
-    every = scene.cloud(scene.num_pixels, sampler="fps")
+    given = candidates(scene, num_points)
     picked = scene.cloud(num_points, sampler="fps").pixels
-    for env, total in enumerate(every.count.tolist()):
+    for env, total in enumerate(given.count.tolist()):
         if total <= num_points:
             continue
-        pixels = every.pixels[env, :total].numpy()
+        pixels = given.pixels[env, :total].numpy()
         start = int(np.flatnonzero(pixels == int(picked[env, 0]))[0])
-        expected = greedy_farthest(every.points[env, :total].numpy(), start, num_points)
+        expected = greedy_farthest(given.points[env, :total].numpy(), start, num_points)
         np.testing.assert_array_equal(picked[env].numpy(), pixels[expected])
 
 
@@ -206,24 +211,11 @@ def test_fps_of_many_points(frames: bool) -> None:
 
 
 def test_fps_of_a_large_wall() -> None:
-    assert_is_greedy_farthest(flat_lattice(1, 64), 512)
+    # As many candidates as pixels.
+    assert_is_greedy_farthest(flat_lattice(1, 64), 1024)
 
 
-def test_fps_starts_at_any_pixel() -> None:
-    first = draws((4, 4), consecutive=True).cloud(3, sampler="fps").pixels[:, 0].numpy()
+@pytest.mark.parametrize("num_points", [3, 5])
+def test_fps_starts_at_any_pixel(num_points: int) -> None:
+    first = draws((4, 4), consecutive=True).cloud(num_points, sampler="fps").pixels[:, 0].numpy()
     assert_share(np.bincount(first, minlength=16) / DRAWS, 1 / 16)
-
-
-@pytest.mark.parametrize("start", range(16))
-def test_the_voxel_sampler_stays_in_its_arrays_where_one_voxel_has_all_pixels(start: int) -> None:
-    size = 16
-    found = np.full(size + 1, -1, np.int32)
-    kinds = (np.int32, np.uint32, np.int32, np.uint8, np.int32)
-    scratch = tuple(np.empty(2 * size if index == 4 else size, kind) for index, kind in enumerate(kinds))
-    # In Python, which refuses what the compiled function would write past an array's end.
-    with np.errstate(over="ignore"):
-        voxels, inside = np.zeros(size, np.int32), np.ones(size, np.uint8)
-        occupied = first_of_voxels.py_func(voxels, inside, start, size // 2, found, scratch)
-    assert occupied == 1
-    assert found[0] == start
-    assert sorted(found[:size]) == list(range(size))

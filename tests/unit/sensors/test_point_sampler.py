@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
+from isaaclab_pc.sensors.cloud import Cloud, pixel_order
 from isaaclab_pc.sensors.point_sampler import PointSampler
 
 NUM_ENVS, KEPT, GIVEN = 4, 24, 96

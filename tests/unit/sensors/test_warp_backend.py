@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The CUDA backend takes the CPU's pixels or some of its candidates; without a GPU it runs on Warp's CPU device."""
+"""The CUDA backend takes the CPU's pixels; without a GPU it runs on Warp's CPU device."""
 
 import gc
 from typing import Any
@@ -10,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors import DepthToCloud
 from isaaclab_pc.sensors.cloud_checks import SAMPLERS
+from isaaclab_pc.sensors.point_sampler import CANDIDATES
 from isaaclab_pc.sensors.warp_backend import WarpBackend
 from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, on, operator, run, scene
 
@@ -40,38 +42,58 @@ def test_both_backends_give_the_same_cloud_through_lenses(device: str, sampler: 
     assert run(warp, 64, on(device, inputs)) == run(numba, 64, inputs)
 
 
-@devices
-@samplers
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str, dtype: Any) -> None:
-    sizes = [(24, 32), (17, 13)]
-    depths, labels, removed, _, _, keys, _ = scene(5, sizes)
+SOME = torch.tensor([True, False, True, False, False])
+ALL = torch.ones_like(SOME)
+
+
+def poses(make: DepthToCloud, mask: torch.Tensor) -> dict[str, Any]:
+    """Return the arguments of an operator, on its device; another mask is another draw."""
+    num_envs, sizes = len(mask), make.image_sizes
+    depths, labels, removed, _, _, keys, _ = scene(num_envs, sizes)
     intrinsics = torch.stack([torch.tensor([[40.0, 0, w / 2], [0, 35, h / 2], [0, 0, 1]]) for h, w in sizes])
     generator = torch.Generator().manual_seed(0)
-    pos = torch.rand(5, 2, 3, generator=generator) - 0.5
-    quat = torch.nn.functional.normalize(torch.randn(5, 2, 4, generator=generator), dim=-1)
-    inputs = [depths, intrinsics.repeat(5, 1, 1, 1), pos, quat, keys]
+    pos = torch.rand(num_envs, len(sizes), 3, generator=generator) - 0.5
+    quat = torch.nn.functional.normalize(torch.randn(num_envs, len(sizes), 4, generator=generator), dim=-1)
+    inputs = {"depth": depths, "labels": labels, "removed": removed, "keys": keys + int(mask.sum()), "mask": mask}
+    inputs |= {"intrinsics": intrinsics.repeat(num_envs, 1, 1, 1), "camera_pos": pos, "camera_quat": quat}
+    inputs |= {"output_pos": pos[:, 0], "output_quat": quat[:, 0]}
+    return dict(zip(inputs, on(str(make.device), list(inputs.values())), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("device", "sampler"),
+    [*(("cpu", name) for name in SAMPLERS), *(pytest.param("cuda", name, marks=pytest.mark.gpu) for name in EXACT)],
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str, dtype: Any) -> None:
     numba, warp = (
-        operator(5, sizes, 64, sampler, voxel_size=0.1, dtype=dtype, device=where, backend=name)
+        operator(5, [(24, 32), (17, 13)], 64, sampler, voxel_size=0.1, dtype=dtype, device=where, backend=name)
         for where, name in (("cpu", "numba"), (device, "warp"))
     )
     # In the second call the environments that are left out keep their clouds.
-    for mask in (None, torch.tensor([True, False, True, False, False])):
-        inputs[4] = inputs[4] + 1
-        expected, cloud = (
-            backend(
-                *on(str(backend.device), inputs),
-                labels=[image.to(backend.device) for image in labels],
-                removed=removed.to(backend.device),
-                output_pos=pos[:, 0].to(backend.device),
-                output_quat=quat[:, 0].to(backend.device),
-                mask=None if mask is None else mask.to(backend.device),
-            )
-            for backend in (numba, warp)
-        )
+    for mask in (ALL, SOME):
+        expected, cloud = (make(**poses(make, mask)) for make in (numba, warp))
         assert cloud.points.dtype == expected.points.dtype == getattr(torch, dtype)
-        assert torch.equal(expected.pixels, cloud.pixels.cpu())
-        assert torch.equal(expected.points, cloud.points.cpu())
+        for name in ("points", "pixels", "count"):
+            assert torch.equal(getattr(expected, name), getattr(cloud, name).cpu())
+
+
+@devices
+@pytest.mark.parametrize("sampler", ["voxel", "fps"])
+def test_other_samplers_choose_from_random_pixels(device: str, sampler: str) -> None:
+    sizes, num_points = [(20, 24), (16, 16)], 40
+    make_given = operator(5, sizes, CANDIDATES * num_points, "random", dtype="float32")
+    make = operator(5, sizes, num_points, sampler, voxel_size=0.1, dtype="float32", device=device, backend="warp")
+    before = make(**poses(make, ALL)).points
+    given, cloud = make_given(**poses(make_given, SOME)), make(**poses(make, SOME))
+    assert torch.equal(cloud.points[~SOME], before[~SOME])
+    for env in SOME.nonzero().flatten().tolist():
+        total = int(given.count[env])
+        point_of = dict(zip(given.pixels[env, :total].tolist(), given.points[env, :total], strict=True))
+        pixels = cloud.pixels[env].tolist()
+        assert int(cloud.count[env]) == min(total, num_points) == len(set(pixels))
+        expected = torch.stack([point_of[pixel] for pixel in pixels])
+        torch.testing.assert_close(cloud.points[env].cpu(), expected, atol=1e-5, rtol=0)
 
 
 @devices
@@ -139,30 +161,10 @@ def test_other_environments_keep_their_cloud(device: str, sampler: str) -> None:
 
 
 @devices
-@pytest.mark.parametrize("sampler", ["voxel", "fps"])
-def test_other_samplers_choose_from_random_pixels(device: str, sampler: str) -> None:
-    sizes, num_points = [(20, 24), (16, 16)], 40
-    _, warp = backends(device, 6, sizes, num_points, sampler)
-    everything, _ = backends("cpu", 6, sizes, 20 * 24 + 16 * 16, "random")
-    inputs = scene(6, sizes)
-    inputs[6] = torch.tensor([True, True, True, True, False, True])
-    output = run(warp, num_points, on(device, inputs), fill=7.0)
-    valid = run(everything, 20 * 24 + 16 * 16, inputs)
-    assert (output.points[4] == 7).all()
-    for env in (0, 1, 2, 3, 5):
-        total = int(valid.count[env])
-        point_of = dict(zip(valid.pixels[env, :total].tolist(), valid.points[env, :total], strict=True))
-        pixels = output.pixels[env].tolist()
-        assert int(output.count[env]) == min(total, num_points) == len(set(pixels))
-        expected = torch.stack([point_of[pixel] for pixel in pixels])
-        torch.testing.assert_close(output.points[env].cpu().float(), expected.float(), atol=1e-5, rtol=0)
-
-
-@devices
 @samplers
 @pytest.mark.parametrize("sizes", [[(64, 64)], [(128, 128)], [(84, 84), (48, 64)]])
 def test_scratch_is_little_more_than_a_bit_a_pixel(device: str, sampler: str, sizes: Sizes) -> None:
-    reference = operator(16, sizes, 256, sampler, voxel_size=0.1)
+    reference = operator(16, sizes, 256, sampler)
     # Warp asks for the number of the device.
     reference.device = torch.empty(0, device=device).device
     before = storages()
@@ -201,11 +203,11 @@ def test_a_call_on_cuda_allocates_nothing_and_is_captured(sampler: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_no_call_on_cuda_waits_for_the_gpu(sampler: str) -> None:
-    _, warp = backends("cuda", 8, [(32, 32)], 64, sampler)
-    inputs = on("cuda", scene(8, [(32, 32)]))
-    run(warp, 64, inputs)
+    make = operator(5, [(32, 32)], 64, sampler, voxel_size=0.1, device="cuda")
+    inputs = poses(make, SOME)
+    make(**inputs)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        run(warp, 64, inputs)
+        make(**inputs)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isaaclab_pc.sensors import warp_backend
-from isaaclab_pc.sensors.depth_to_cloud import Cloud
+from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.point_sampler import PointSampler
 from tests.ptx.launches import Interpreter, compiled, interpreted
 from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, run, scene
@@ -85,7 +85,7 @@ def test_farthest_points() -> None:
     expected = sampler(cloud, keys).pixels
     with interpreted() as interpreter:
         assert torch.equal(sampler(cloud, keys).pixels, expected)
-    assert interpreter.launched == ["pick_farthest"]
+    assert interpreter.launched == ["draw_uniform", "pick_farthest"]
 
 
 def test_a_warp_may_look_at_many_words(interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
