@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
-from rich.console import Console, Group
-from rich.progress import Progress
+from rich.console import Console, RenderableType
+from rich.live import Live
 
 from isaaclab_pc.terminal.events import End, Event, Iterated, Phase, read_event
 from isaaclab_pc.terminal.live import LiveScreen
@@ -31,13 +31,13 @@ class _Still(LiveScreen):
     """Redraws nothing: what is recorded would show every redrawing."""
 
     def _start_clock(self) -> None:
-        with mock.patch.object(Progress, "start"):
+        with mock.patch.object(Live, "start"):
             super()._start_clock()
 
-    def foot(self) -> Group:
+    def foot(self) -> RenderableType:
         """Return what would be redrawn."""
         assert self._foot is not None
-        return Group(*self._foot.get_renderables())
+        return self._foot.renderable
 
 
 def picture(events: Sequence[Event], until: int, path: Path) -> None:

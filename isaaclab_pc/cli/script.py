@@ -23,75 +23,51 @@ Output (docs/reading-output.md)
   Exit code 5         also where a result that is in no file cannot be written to standard output
 """
 
+Work = Callable[[Sequence[str]], int]
+"""Takes the arguments of a command line, and returns an exit code."""
 
-def script(
-    help_text: str, when_stopped: int | None = None
-) -> Callable[[Callable[[Sequence[str]], int]], Callable[[Sequence[str]], int]]:
-    """Turn the work of a script into its ``main``, by :func:`run_script`."""
 
-    def decorate(work: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
+def script(help_text: str, when_stopped: int | None = None) -> Callable[[Work], Work]:
+    """Turn the work of a script into its ``main``, which also prints its help, and chooses how it prints.
+
+    ``when_stopped`` is the exit code after a signal; None: 128 + N. Otherwise the code is that of
+    :func:`exit_code_of`; 5 instead of 0 where the script made no file, and standard output could not be written.
+    """
+
+    def decorate(work: Work) -> Work:
         @functools.wraps(work)
         def main(argv: Sequence[str]) -> int:
-            return run_script(argv, help_text, work, when_stopped)
+            with standard_streams() as lost:
+                if {"-h", "--help"} & set(argv):
+                    print(as_started(help_text.rstrip("\n") + "\n" + _OUTPUT_HELP), end="")
+                    return _checked_output(ExitCode.OK, lost(), {})
+                try:
+                    with _output(argv) as (screen, others):
+                        code = exit_code_of(lambda: work(others))
+                        if when_stopped is not None and was_stopped(code):
+                            code = when_stopped
+                        screen.close(code)
+                except ConfigError as error:
+                    current().fail(str(error))
+                    return ExitCode.REFUSED
+                return _checked_output(code, lost(), screen.files)
 
         return main
 
     return decorate
 
 
-def run_script(
-    argv: Sequence[str],
-    help_text: str,
-    work: Callable[[Sequence[str]], int],
-    when_stopped: int | None = None,
-) -> int:
-    """Print a script's help if it is asked for; otherwise run its work.
-
-    ``when_stopped`` is the exit code of a script that was stopped by a signal; None: 128 + N.
-
-    Returns:
-        0 after the help, otherwise as :func:`exit_code_of`; 5 instead of 0 where the script made no file, and standard
-        output could not be written.
-    """
-    with standard_streams() as lost:
-        made: Mapping[str, Sequence[str]] = {}
-        if {"-h", "--help"} & set(argv):
-            print(as_started(help_text.rstrip("\n") + "\n" + _OUTPUT_HELP), end="")
-            code = int(ExitCode.OK)
-        else:
-            try:
-                with output(argv) as (screen, others):
-                    code = exit_code_of(lambda: work(others))
-                    if when_stopped is not None and was_stopped(code):
-                        code = when_stopped
-                    screen.close(code)
-                made = screen.files
-            except ConfigError as error:
-                current().fail(str(error))
-                code = int(ExitCode.REFUSED)
-        return _checked_output(code, lost(), made)
-
-
 def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> int:
-    """Return another exit code where a result that is in no file was lost; name the files again otherwise."""
-    if not lost or code != ExitCode.OK:
+    """Return another exit code where a result that is in no file was lost."""
+    if not lost or made or code != ExitCode.OK:
         return code
-    why = f"standard output cannot be written ({lost})"
-    if made:
-        files = (f"{what}: {path}" for what, paths in made.items() for path in paths)
-        current().warn("\n".join([f"warning: {why}", *files]))
-        return code
-    current().fail(f"{why}, and the result is lost")
+    current().fail(f"standard output cannot be written ({lost}), and the result is lost")
     return ExitCode.DISK_FULL
 
 
 @contextlib.contextmanager
-def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
-    """Choose the screen of a script, which ``current`` returns inside the block; yield it and the other arguments.
-
-    Raises:
-        ConfigError: ``quiet`` is neither true nor false, or is given with ``--json``.
-    """
+def _output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
+    """Choose the screen of a script, which ``current`` returns inside the block; yield it and the other arguments."""
     own, others = split_own(argv, OutputSettings)
     if JSON_FLAG not in others:
         live = is_terminal(sys.stdout) and not own.quiet
@@ -101,18 +77,12 @@ def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
 
     if own.quiet:
         raise ConfigError(f"quiet=true and {JSON_FLAG}: programs read what they need; give one of them.")
-    with _json_screen() as screen, use(screen):
-        yield screen, [argument for argument in others if argument != JSON_FLAG]
-
-
-@contextlib.contextmanager
-def _json_screen() -> Iterator[Screen]:
-    """Keep standard output for events: what libraries and children print goes to standard error."""
+    # Standard output is for events: what libraries and children print goes to standard error.
     sys.stdout.flush()
     events = sys.stdout if isinstance(sys.stdout, UserStream) else UserStream(1)
     os.dup2(2, 1)
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield JsonScreen(events)
+        with contextlib.redirect_stdout(sys.stderr), use(JsonScreen(events)) as screen:
+            yield screen, [argument for argument in others if argument != JSON_FLAG]
     finally:
         os.dup2(events.fileno(), 1)

@@ -37,7 +37,7 @@ def ray_cluster(
 
     Args:
         address: A running cluster; None: one is started on this machine, and ended.
-        machine: Resources of that one: ``num_cpus``, ``num_gpus``, ``_memory`` [bytes]. None: those that Ray finds.
+        machine: Resources of that one: ``num_cpus`` and ``num_gpus``. None: those that Ray finds.
         environment: Further environment variables for Ray and its processes.
 
     Raises:

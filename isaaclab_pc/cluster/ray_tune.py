@@ -7,8 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,12 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.tuning import STOPPED_EARLY_NAME, Tuning, read_scores, read_trial
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.num_envs.trial import format_size
 from isaaclab_pc.processes.child_process import GRACE_SECONDS
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
 
 TRIAL_LOG = "trial.log"
 """Output of the script that trains a trial, in the run's folder."""
-
-RAY_FOLDER = "ray"
-"""Ray's own state, in the tuning's folder. Nothing of it is read again: it holds pickles, which can run code."""
-
-REDUCTION_FACTOR = 3
-"""``asha`` lets one of this many trials go on."""
 
 _STEP_SECONDS = 5.0
 """Longest time until a trial answers to Ray, with or without a new iteration [s]."""
@@ -69,35 +61,33 @@ class RunTrial(tune.Trainable):
             raise RuntimeError(f"{self._folder} is not there on {node}: all machines must see the tuning's folder.")
         os.chdir(config["cwd"])
         self._metric: str = config["metric"]
-        self._program: list[str] = config["program"]
-        self._process: ProcessTree | None = None
-        self._unreported: deque[tuple[int, float | None]] = deque()
+        self._unreported: list[tuple[int, float | None]] = []
         self._reported = 0
+        self._process: ProcessTree | None = None
+        if not read_trial(self._folder, self._metric).is_over:
+            command = [sys.executable, *config["program"], str(self._folder)]
+            with (self._folder / TRIAL_LOG).open("ab") as log:
+                # It gets SIGTERM if this worker is killed.
+                self._process = ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
 
     def step(self) -> dict[str, Any]:
         """Report the next iteration, or nothing new after a few seconds."""
         give_up = time.monotonic() + _STEP_SECONDS
         while time.monotonic() < give_up:
             # Asked before the iterations are read: those before its end are reported before its end.
-            code = None if self._process is None else self._process.wait(0.0)
+            code = 0 if self._process is None else self._process.wait(0.0)
             if not self._unreported:
                 scores = read_scores(self._folder, self._metric)
-                self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
+                self._unreported = [entry for entry in scores if entry[0] > self._reported]
             if self._unreported:
-                self._reported, score = self._unreported.popleft()
+                self._reported, score = self._unreported.pop(0)
                 return _result(self._reported, score, done=False)
-
-            if self._process is None or code is not None:
+            if code is not None:
                 trial = read_trial(self._folder, self._metric)
-                if trial.is_over:
-                    return _result(trial.iterations, trial.score, done=True)
-                if self._process is not None:
+                if not trial.is_over:
                     # Lost with its supervisor: Ray starts the trial again, which goes on from its checkpoint.
                     raise RuntimeError(f"{self._folder}: its script ended with exit code {code}")
-                command = [sys.executable, *self._program, str(self._folder)]
-                with (self._folder / TRIAL_LOG).open("ab") as log:
-                    # It gets SIGTERM if this worker is killed.
-                    self._process = ProcessTree(command, log, on_our_death=signal.SIGTERM, expendable=False)
+                return _result(trial.iterations, trial.score, done=True)
             time.sleep(_LOOK_SECONDS)
         return _result(self._reported, None, done=False)
 
@@ -147,14 +137,14 @@ def run_trials(
     machine: Mapping[str, int],
     refresh: Callable[[], None],
 ) -> list[str]:
-    """Run the trials that have not ended, until all have, or a signal stops them.
+    """Run the trials of a tuning's folder that have not ended, until all have, or a signal stops them.
 
     Args:
-        folder: The tuning's folder, with a folder for each trial in which its settings are.
+        folder: The tuning's folder.
         tuning: The tuning in it.
         program: Arguments of Python that train the run in a folder, which is added to them.
         address: A running cluster; None: one is started on this machine, and ended.
-        machine: ``num_cpus``, ``num_gpus`` and ``_memory`` [bytes] of that cluster.
+        machine: ``num_cpus`` and ``num_gpus`` of that cluster.
         refresh: Called about once a second.
 
     Raises:
@@ -167,23 +157,29 @@ def run_trials(
         "program": list(program),
         "cwd": str(Path.cwd()),
     }
-    resources = {"cpu": tuning.cpus, "gpu": tuning.gpus, "memory": tuning.memory}
+    share = tuning.share
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    with ray_cluster(address, machine, _ENVIRONMENT), _signals_as_ctrl_c():
-        needs = {"CPU": tuning.cpus, "GPU": tuning.gpus, "memory": tuning.memory}
+    with ray_cluster(address, machine, _ENVIRONMENT):
+        _heed_signals_as_ctrl_c()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if address and not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):
+        if not any(node.get("CPU", 0) >= share.cpus and node.get("GPU", 0) >= share.gpus for node in nodes):
             # A trial would wait forever.
             raise ConfigError(
-                f"address={address}: no machine there has {tuning.cpus:g} cores, {tuning.gpus:g} GPUs and "
-                f"{format_size(tuning.memory)} of memory for a trial."
+                f"no machine here has {share.cpus} cores and {share.gpus:g} GPUs for a trial: address=<cluster> runs "
+                "trials elsewhere."
             )
         tuner = tune.Tuner(
-            tune.with_resources(RunTrial, resources),
+            tune.with_resources(RunTrial, {"cpu": share.cpus, "gpu": share.gpus}),
             param_space=config,
-            tune_config=tune.TuneConfig(metric="score", mode="max", scheduler=_scheduler(tuning)),
+            tune_config=tune.TuneConfig(
+                metric="score",
+                mode="max",
+                scheduler=_scheduler(tuning),
+                max_concurrent_trials=None if address else share.concurrent,
+            ),
             run_config=tune.RunConfig(
-                name=RAY_FOLDER,
+                # Ray's own state. Nothing of it is read again: it holds pickles, which can run code.
+                name="ray",
                 storage_path=str(folder.resolve()),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 failure_config=tune.FailureConfig(max_failures=tuning.max_failures),
@@ -202,22 +198,13 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
         # A trial that has come to its last iteration is evaluated: it is not ended there.
         max_t=max(tuning.max_iterations - 1, tuning.grace_iterations),
         grace_period=tuning.grace_iterations,
-        reduction_factor=REDUCTION_FACTOR,
+        reduction_factor=3,
         stop_last_trials=False,
     )
 
 
-@contextlib.contextmanager
-def _signals_as_ctrl_c() -> Iterator[None]:
-    """Let other signals end the trials as Ctrl-C does, to which Tune listens."""
-    numbers = (signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP)
-    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    others = (signal.SIGINT, signal.SIGUSR1)
-    before = {number: signal.getsignal(number) for number in (*heeded, *others)}
-    for number in heeded:
-        signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _heed_signals_as_ctrl_c() -> None:
+    """Let other signals end the trials as Ctrl-C does, to which Tune listens; the cluster's block restores them."""
+    for number in (signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))

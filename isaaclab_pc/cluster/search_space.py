@@ -2,23 +2,15 @@
 """Hydra's sweeps as search spaces of Ray Tune. Loads Ray only to draw."""
 
 import contextlib
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep
-from hydra.errors import HydraException
 
-from isaaclab_pc.cli.command_line import parse_override
+from isaaclab_pc.cli.command_line import parse_override, single_values
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import shown
-
-_MOST_CHOICES = 1000
-"""More values of one setting than this are a slip of the keyboard; an interval holds any number."""
-
-_DRAWS_PER_SAMPLE = 100
-"""Draws for each sample after which all combinations of a few choices count as drawn."""
 
 
 @dataclass(frozen=True)
@@ -68,28 +60,19 @@ def read_space(text: str) -> SearchSpace | None:
     tags = getattr(sweep, "tags", set())
     if tags - {"log"} or (tags and not isinstance(sweep, IntervalSweep)):
         raise ConfigError(f"{shown(text)}: the only tag is log, of an interval, as in tag(log,interval(1e-5,1e-3)).")
-    if isinstance(sweep, IntervalSweep):
-        return _interval(text, override.key_or_group, sweep)
 
-    try:
-        values = tuple(itertools.islice(override.sweep_string_iterator(), _MOST_CHOICES + 1))
-    except (HydraException, ValueError, ArithmeticError) as error:
-        raise ConfigError(f"{shown(text)} is not a list of values: {error}") from None
-    if not 0 < len(values) <= _MOST_CHOICES:
-        raise ConfigError(f"{shown(text)}: give from 1 to {_MOST_CHOICES} values, or an interval.")
-    return SearchSpace(override.key_or_group, values, "choice")
+    if not isinstance(sweep, IntervalSweep):
+        values = tuple(single.partition("=")[2] for single in single_values(override, multirun=True))
+        if not values:
+            raise ConfigError(f"{shown(text)} has no value: give one or more, or an interval.")
+        return SearchSpace(override.key_or_group, values, "choice")
 
-
-def _interval(text: str, key: str, sweep: IntervalSweep) -> SearchSpace:
     start: Any = sweep.start
     end: Any = sweep.end
-    log = "log" if "log" in sweep.tags else ""
-    if not start < end:
-        raise ConfigError(f"{shown(text)}: the first end of an interval is the lower one.")
-    if log and start <= 0:
-        raise ConfigError(f"{shown(text)}: the ends of a logarithmic interval are above 0.")
-    whole = isinstance(start, int) and isinstance(end, int)
-    return SearchSpace(key, (repr(start), repr(end)), log + ("randint" if whole else "uniform"))
+    if not start < end or (tags and start <= 0):
+        raise ConfigError(f"{shown(text)}: an interval is from a lower to a higher number, above 0 if logarithmic.")
+    kind = "randint" if isinstance(start, int) and isinstance(end, int) else "uniform"
+    return SearchSpace(override.key_or_group, (repr(start), repr(end)), "log" + kind if tags else kind)
 
 
 def draw(spaces: Sequence[SearchSpace], samples: int, seed: int) -> list[Mapping[str, str]]:
@@ -98,7 +81,8 @@ def draw(spaces: Sequence[SearchSpace], samples: int, seed: int) -> list[Mapping
 
     generator = np.random.default_rng(seed)
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for _ in range(_DRAWS_PER_SAMPLE * samples):
+    # After so many draws, all combinations of a few choices count as drawn.
+    for _ in range(100 * samples):
         values = {space.key: space.sample(generator) for space in spaces}
         found.setdefault(tuple(values.values()), values)
         if len(found) == samples:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A tuning on disk: its trials, how they stand, and which is the best. Loads neither Ray nor torch."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, RunData, RunRecord
-from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
+from isaaclab_pc.utils.json_record import Count, JsonRecord, Size
 
 TUNING_NAME = "tuning.json"
 """The tuning's file in its folder."""
@@ -40,17 +40,8 @@ class Tuning(JsonRecord):
     """Values of the settings that are searched over, by the name of the trial's folder."""
     max_failures: Count
     """Times that Ray starts a trial again after its processes were lost."""
-    cpus: NonNegative
-    """CPU cores of a trial."""
-    gpus: NonNegative
-    """GPUs of a trial."""
-    memory: Count
-    """Host memory of a trial [bytes]."""
-
-    @property
-    def searched(self) -> tuple[str, ...]:
-        """Dotted names of the settings that are searched over."""
-        return tuple(next(iter(self.trials.values())))
+    share: TrialShare
+    """Cores and GPUs of a trial."""
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -61,17 +52,13 @@ class Tuning(JsonRecord):
         """
         try:
             tuning = cls.read(folder / TUNING_NAME)
-        except OSError:
-            raise ConfigError(f"resume={folder} is not the folder of a tuning: it has no {TUNING_NAME}.") from None
-        except ValueError as error:
-            raise ConfigError(f"{folder / TUNING_NAME} is not a tuning: {error}.") from None
-        if not tuning.trials or any(Path(name).name != name or name.startswith(".") for name in tuning.trials):
-            raise ConfigError(f"{folder / TUNING_NAME} is not a tuning: its trials are not folders in it.")
+            if not tuning.trials or any(Path(name).name != name or name.startswith(".") for name in tuning.trials):
+                raise ValueError("its trials are not folders in it")
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"resume={folder} is not the folder of a tuning: {folder / TUNING_NAME} cannot be read ({error})."
+            ) from None
         return tuning
-
-    def save(self, folder: Path) -> None:
-        """Write it into its folder."""
-        self.write(folder / TUNING_NAME)
 
 
 @dataclass(frozen=True)
@@ -120,7 +107,7 @@ def read_scores(folder: Path, metric: str) -> list[tuple[int, float | None]]:
     data = RunRecord.load(folder).data if (folder / RECORD_NAME).exists() else None
     if data is not None and _teacher_acts(data, metric):
         return [(point.iteration, point.evaluation.success_rate) for point in data.evaluations]
-    return [(entry.iteration, _finite(entry.metrics.get(metric))) for entry in read_iterations(folder)]
+    return [(entry.iteration, entry.metrics.get(metric)) for entry in read_iterations(folder)]
 
 
 def _score(data: RunData, metric: str) -> float | None:
@@ -128,16 +115,12 @@ def _score(data: RunData, metric: str) -> float | None:
         return data.success
     if _teacher_acts(data, metric):
         return data.evaluations[-1].evaluation.success_rate if data.evaluations else None
-    return _finite(data.metrics.get(metric))
+    return data.metrics.get(metric)
 
 
 def _teacher_acts(data: RunData, metric: str) -> bool:
     """Tell whether successes in training are also the teacher's, so that only evaluations count."""
     return metric == "success_rate" and data.algorithm == "distill"
-
-
-def _finite(score: float | None) -> float | None:
-    return score if score is not None and math.isfinite(score) else None
 
 
 def best_trial(trials: Sequence[TuneTrial]) -> TuneTrial | None:

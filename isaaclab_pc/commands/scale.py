@@ -81,8 +81,8 @@ With --stability, the environments (64 unless num_envs is given) run under a sma
 solver iterations, at the task's own control rate and with obs=state unless obs is given. Each setting gets a child
 process, in which the task's expert runs, where it has one (eval.episodes of it; one for each environment
 unless given), and then random actions over the full range for half a minute. The table tells failures (environments
-that the guard ended) per million environment steps, the expert's success, environment steps per second, and
-seconds per 1000 of them (on the CPU this is CPU time, which other work on the machine hardly changes);
+that the guard ended) per million environment steps, the expert's success, and seconds per 1000 environment
+steps (on the CPU this is CPU time, which other work on the machine hardly changes);
 "0 (< 40)" means that none was seen and that the rate is below 40 with 95 % confidence. A setting holds where nothing
 failed and the expert's success is within 5 points of the best; the cheapest is printed as a command line. physics.*
 settings that are given stay as they are. Ctrl-C keeps what was measured.

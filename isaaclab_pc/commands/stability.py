@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from isaaclab_pc.cli.command_line import Command
 from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
@@ -27,33 +25,32 @@ NUM_ENVS = 64
 
 RESULT_NAME = "stability.json"
 CELL_NAME = "cell.json"
-PICTURE_NAME = "stability.png"
 
 
 def measure_stability(command: Command, settings: RunSettings) -> int:
     """Measure a small grid of physics settings, one child process each, and show the cheapest stable one.
 
-    Device and physics backend of the settings are chosen. Returns the exit code: that of a child that ends the
-    measurement, else 0. What was measured until then is shown.
+    Device and physics backend of the settings are chosen. What was measured is shown, also where a child or a signal
+    ends the measurement.
 
     Raises:
         ConfigError: The settings leave nothing to measure.
+        SystemExit: A child was stopped, refused the settings or failed.
     """
     settings = _complete(command, settings)
     tried = grid(settings.physics.backend, settings.physics.model_dump(exclude={"backend", "preset"}))
     folder = make_folder(LOGS / "scale" / short_name(settings.task))
-    print(f"{settings.task}: {len(tried)} settings on {settings.num_envs} environments, at one control rate")
+    screen = current()
+    screen.say(f"{settings.task}: {len(tried)} settings on {settings.num_envs} environments, at one control rate")
 
     cells: list[Cell] = []
     try:
         for number, values in enumerate(tried, start=1):
             shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
-            print(f"  [{number}/{len(tried)}] {shown}: ", end="", flush=True)
+            screen.begin("measure", f"[{number}/{len(tried)}] {shown}")
             cell = _measure(settings, folder, values)
-            if not isinstance(cell, Cell):
-                return cell
             cells.append(cell)
-            print(_summary(cell), flush=True)
+            screen.say(f"  {cell.rate} failures per million steps" if cell.env_steps else f"  {cell.note}")
     finally:
         # Also after Ctrl-C. Where nothing was measured, the folder is kept for its log only.
         if cells:
@@ -65,14 +62,14 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
 
 def _complete(command: Command, settings: RunSettings) -> RunSettings:
     """Refuse settings that contradict the measurement, and fill in those that were not given."""
-    refused = {
-        "physics.preset": (settings.physics.preset, None, "measures the settings that presets stand for"),
-        "guard.mode": (settings.guard.mode, "quarantine", "counts the environments that the guard ends"),
-    }
-    for key, (given, needed, why) in refused.items():
-        if given != needed:
-            raise ConfigError(f"{key}={given} has no use with --stability, which {why}: leave it out.")
-
+    if settings.physics.preset is not None:
+        raise ConfigError(
+            f"physics.preset={settings.physics.preset}: --stability measures what presets stand for; leave it out."
+        )
+    if settings.guard.mode != "quarantine":
+        raise ConfigError(
+            f"guard.mode={settings.guard.mode}: --stability counts what the guard ends; leave guard.mode out."
+        )
     num_envs = NUM_ENVS if settings.num_envs == "auto" else settings.num_envs
     # Only physics is measured; a camera would take time.
     defaults = {"eval.episodes": num_envs, "obs": "state"}
@@ -80,44 +77,25 @@ def _complete(command: Command, settings: RunSettings) -> RunSettings:
     return settings.with_values({"num_envs": num_envs, **missing})
 
 
-def _measure(settings: RunSettings, folder: Path, values: Mapping[str, int]) -> Cell | int:
-    """Measure one setting in a child; return the exit code where the measurement has to end."""
+def _measure(settings: RunSettings, folder: Path, values: Mapping[str, int]) -> Cell:
+    """Measure one setting in a child; leave with its exit code where the measurement has to end."""
     result = folder / CELL_NAME
     result.unlink(missing_ok=True)
-    command = worker_command(StabilityJob(settings, values, result), folder / JOB_NAME)
-    code = run_child(command, log=folder / LOG_NAME)
+    code = run_child(worker_command(StabilityJob(settings, values, result), folder / JOB_NAME), log=folder / LOG_NAME)
     if code == ExitCode.OK:
         return Cell.read(result)
-    if code > 128 and not was_stopped(code):
+    if was_stopped(code) or code == ExitCode.REFUSED:
+        raise SystemExit(code)
+    if code > 128:
         # Before it builds anything, a child writes the settings that it was to measure.
         known = Cell.read(result).settings if result.is_file() else values
         return Cell(known, note=f"{CRASHED} (exit code {code})")
-    print("stopped" if was_stopped(code) else "failed")
-    if was_stopped(code) or code == ExitCode.REFUSED:
-        return code
     show_log(folder / LOG_NAME, code)
-    return ExitCode.FAILED
-
-
-def _summary(cell: Cell) -> str:
-    if not cell.env_steps:
-        return cell.note
-    success = "" if cell.success is None else f", expert's success {cell.success:.0%}"
-    note = f", {cell.note}" if cell.note else ""
-    return f"{_failures(cell)} failures per million steps{success}, {cell.env_steps_per_s:.0f} steps/s{note}"
-
-
-def _failures(cell: Cell) -> str:
-    if cell.upper_bound_per_million is not None:
-        return f"0 (< {cell.upper_bound_per_million:.0f})"
-    return "" if cell.failures_per_million is None else f"{cell.failures_per_million:.0f}"
+    raise SystemExit(ExitCode.FAILED)
 
 
 def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
-    """Print the table and the cheapest stable setting; write JSON and picture."""
-    # Late: matplotlib takes a second to load.
-    from isaaclab_pc.report.stability_plot import save_stability_plot
-
+    """Print the table and the cheapest stable setting, and write the result."""
     (folder / CELL_NAME).unlink(missing_ok=True)
     chosen = cheapest(cells)
     train_command = None if chosen is None else _train_command(command, settings, chosen)
@@ -132,33 +110,33 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
         "command": train_command,
     }
     write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=1) + "\n")
+
     title = f"{settings.task}, {settings.physics.backend}, {settings.device}, {settings.num_envs} environments"
-    table_console(150).print(_table(cells, chosen, title))
-    save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
-    current().made("result", folder / RESULT_NAME)
-    current().made("picture", folder / PICTURE_NAME)
-    if train_command is None:
-        print("no setting is stable: all have failures, drop contacts, or lose too much of the expert's success")
-    else:
-        print(f"the cheapest stable setting:\n  {train_command}")
-
-
-def _table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> Table:
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
-    numbers = (*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000")
-    rows = []
-    for cell in cells:
-        values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
-        success = "" if cell.success is None else f"{cell.success:.0%}"
-        cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
-        note = cell.note or ("cheapest stable" if cell is chosen else "")
-        rows.append((*values, str(cell.env_steps), _failures(cell), success, *cost, note))
-    return make_table(title, (*numbers, ""), rows, numbers)
+    numbers = (*names, "env steps", "failures per million", "expert's success", "s per 1000")
+    rows = [_row(cell, names, "cheapest stable" if cell is chosen else "") for cell in cells]
+    table_console(150).print(make_table(title, (*numbers, ""), rows, numbers))
+    screen = current()
+    screen.made("result", folder / RESULT_NAME)
+    if train_command is None:
+        screen.decide(
+            "no setting is stable: all have failures, drop contacts, or lose too much of the expert's success"
+        )
+    else:
+        screen.decide(f"the cheapest stable setting:\n  {train_command}")
+
+
+def _row(cell: Cell, names: Sequence[str], remark: str) -> list[str]:
+    values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
+    success = "" if cell.success is None else f"{cell.success:.0%}"
+    cost = f"{cell.cost:.2f}" if cell.env_steps else ""
+    return [*values, str(cell.env_steps), cell.rate, success, cost, cell.note or remark]
 
 
 def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:
     """Return the command that trains with a setting, and with the other arguments of the user."""
     measured_with = ("num_envs", "eval.episodes", "physics", "physics.backend")
     given = [text for text in command.settings if text.split("=", 1)[0] not in measured_with]
+    measured = [f"physics.{name}={value:.6g}" for name, value in cell.settings.items()]
     backend = f"physics={settings.physics.backend}"
-    return command_line("train", *given, *command.env, *command.agent, backend, *cell.overrides())
+    return command_line("train", *given, *command.env, *command.agent, backend, *measured)

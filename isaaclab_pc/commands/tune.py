@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/tune.py``: search for better settings with Ray Tune. Loads no torch, and Ray only where trials start."""
 
-import contextlib
 import io
 import json
-import math
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,13 +17,14 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
-from isaaclab_pc.cluster.trial_share import Capacity, TrialShare
-from isaaclab_pc.cluster.tuning import Tuning, best_trial
+from isaaclab_pc.cluster.trial_share import TrialShare, divide_machine, divided_budget
+from isaaclab_pc.cluster.tuning import TUNING_NAME, Tuning, best_trial
 from isaaclab_pc.commands.num_envs import find_num_envs
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import require_library
 from isaaclab_pc.num_envs.fit import ProbeError
+from isaaclab_pc.num_envs.machine import usable_cores
 from isaaclab_pc.num_envs.retry import apply_overrides
 from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.trial import SettingValue
@@ -59,8 +57,8 @@ class TuneSettings(ScriptSettings):
     grace_iterations: Annotated[int, Field(ge=1)] | None = None
     """Iterations before asha ends a trial; null: a ninth of all."""
 
-    concurrent: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
-    """Trials at once; auto: as many as there are cores, memory and GPUs for, as the first one's memory is measured."""
+    concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Trials at once, which share cores, GPUs and their memory; null: one on each GPU, or one on the CPU."""
 
     address: str | None = None
     """A running Ray cluster: auto, or host:port; null: that of the variable RAY_ADDRESS, or else this machine."""
@@ -75,8 +73,11 @@ NOT_SEARCHED = (
 )
 """Settings of a run, and groups of them, that are the same in all trials: trials must be comparable."""
 
-NOT_TAKEN = ("resume", "visualizer", "host", "force", "gpus", "nodes", "node_rank", "rendezvous", "cluster", "workers")
-"""Settings of a run that a trial has no use for: it has one GPU, and trials share the others."""
+NOT_TAKEN = (
+    *("resume", "visualizer", "host", "force", "supervise.enabled"),
+    *("gpus", "nodes", "node_rank", "rendezvous", "cluster", "workers"),
+)
+"""Settings of a run that a trial has no use for: it has a supervisor and one GPU, and trials share the others."""
 
 MAY_CHANGE = (*(key for key in SETTINGS if key not in NOT_TAKEN), "physics.", "env.", "agent.")
 """Settings of a run that this script takes."""
@@ -109,9 +110,9 @@ Examples
 
 {settings_table(lambda key: False, TuneSettings)}
 
-All settings of scripts/train.py but {", ".join(NOT_TAKEN[:-1])} and {NOT_TAKEN[-1]}, see its --help or
-docs/settings.md. These have one value:
-{", ".join(name.rstrip(".") for name in NOT_SEARCHED)}.
+All settings of scripts/train.py, see its --help or docs/settings.md, but
+{", ".join(NOT_TAKEN)}.
+These have one value: {", ".join(name.rstrip(".") for name in NOT_SEARCHED)}.
 
 The results stand in results.csv and results.png of the tuning's folder.
 
@@ -130,12 +131,10 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
 
     if own.resume is not None:
-        given = [*(space.key for space in spaces), *sorted(command.given)]
-        given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
-        given += sorted(own.model_fields_set - {"resume", "address"})
+        given = {text.partition("=")[0] for text in argv} - {"resume", "address"}
         if given:
             raise ConfigError(
-                f"{', '.join(given)}: a tuning that goes on keeps its settings; only address may be given."
+                f"{', '.join(sorted(given))}: a tuning that goes on keeps its settings; only address may be given."
             )
         folder = Path(own.resume)
         return _tune(folder, Tuning.load(folder), own.address)
@@ -168,28 +167,30 @@ def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
             raise ConfigError(f"{argument}: {key} is the same for all trials of a tuning; give one value.")
         spaces.append(space)
 
-    keys = Counter(space.key for space in spaces)
-    keys.update({text.partition("=")[0] for text in others})
-    twice = [space.key for space in spaces if keys[space.key] > 1]
-    if twice:
-        raise ConfigError(f"{twice[0]} is given twice.")
+    keys = [text.partition("=")[0] for text in argv]
+    for space in spaces:
+        if keys.count(space.key) > 1:
+            raise ConfigError(f"{space.key} is given twice.")
     return spaces, others
 
 
 def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:
     """Draw and check all trials, measure one, and write the tuning's folder."""
-    largest = _settings(command, {space.key: space.highest for space in spaces}, quiet=False)
+    largest = _settings(command, {space.key: space.highest for space in spaces})
     _check_fits_ray(largest)
     drawn = draw(spaces, own.samples, largest.seed)
     if len(drawn) < own.samples:
         current().decide(f"samples={len(drawn)}: there are no more combinations", samples=len(drawn))
-    runs = [_settings(command, values) for values in drawn]
+    with use(Lines(io.StringIO())):
+        # What is decided for one trial has been shown.
+        runs = [_settings(command, values) for values in drawn]
     max_iterations = _check_configs([largest, *runs])
     grace = own.grace_iterations or max(max_iterations // 9, 1)
     if grace > max_iterations:
         raise ConfigError(f"grace_iterations={grace}: a trial has {max_iterations} iterations.")
 
-    overrides, share = _measure(largest, own, len(runs))
+    share = divide_machine(largest, len(runs), own.concurrent)
+    overrides = _find_num_envs(largest, share)
     metric = own.metric
     if metric == "auto":
         metric = "success_rate" if largest.task in our_tasks().values() else "mean_reward"
@@ -202,25 +203,22 @@ def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command)
         fixed=(*given, *command.env, *command.agent, *(f"{key}={value}" for key, value in overrides.items())),
         trials={f"{number:03d}": values for number, values in enumerate(drawn)},
         max_failures=largest.supervise.max_restarts,
-        cpus=share.cpus,
-        gpus=share.gpus,
-        memory=share.memory,
+        share=share,
     )
     folder = make_folder(LOGS / "tune" / experiment_name(largest))
     with writing(folder):
         for name, settings in zip(tuning.trials, runs, strict=True):
             (folder / name).mkdir()
             apply_overrides(settings, overrides).save(folder / name / SETTINGS_NAME)
-        tuning.save(folder)
+        tuning.write(folder / TUNING_NAME)
     return folder, tuning
 
 
-def _settings(command: Command, values: Mapping[str, str], *, quiet: bool = True) -> RunSettings:
+def _settings(command: Command, values: Mapping[str, str]) -> RunSettings:
     """Compose the settings of one trial, complete but for ``num_envs=auto``."""
     one = parse_command([f"{key}={value}" for key, value in values.items()])
-    with use(Lines(io.StringIO())) if quiet else contextlib.nullcontext():
-        settings = compose([*command.settings, *one.settings], [*command.env, *one.env], [*command.agent, *one.agent])
-        return choose_algorithm(choose_platform(settings))
+    settings = compose([*command.settings, *one.settings], [*command.env, *one.env], [*command.agent, *one.agent])
+    return choose_algorithm(choose_platform(settings))
 
 
 def _check_fits_ray(settings: RunSettings) -> None:
@@ -233,8 +231,6 @@ def _check_fits_ray(settings: RunSettings) -> None:
         raise ConfigError(
             f"device={settings.device}: Ray gives trials their GPU: CUDA_VISIBLE_DEVICES={number} device=cuda."
         )
-    if not settings.supervise.enabled:
-        raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
 
 
 def _check_configs(runs: Sequence[RunSettings]) -> int:
@@ -253,25 +249,18 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
     return iterations[0]
 
 
-def _measure(largest: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[str, SettingValue], TrialShare]:
-    """Find the number of environments of all trials, and the share of the machine that each gets."""
-    machine = Capacity.here(largest)
-    concurrent = None if own.concurrent == "auto" else own.concurrent
-    alone = machine.share(trials, concurrent)
-    if largest.num_envs != "auto" and alone.concurrent == 1:
-        return {"num_envs": largest.num_envs}, alone
-
-    divided = {} if concurrent is None else {"budget": machine.divided_budget(largest, alone.concurrent)}
+def _find_num_envs(largest: RunSettings, share: TrialShare) -> dict[str, SettingValue]:
+    """Find the number of environments of all trials within the share of one; try a given one if memory is shared."""
+    if largest.num_envs != "auto" and share.sharing == 1:
+        return {"num_envs": largest.num_envs}
+    search = SearchSettings.of(largest, budget=divided_budget(largest, share.sharing))
     try:
-        found = find_num_envs(largest, SearchSettings.of(largest, **divided), lambda trial: None)
+        found = find_num_envs(largest, search, lambda trial: None)
     except ConfigError as error:
-        if largest.num_envs == "auto":
+        if share.sharing == 1:
             raise
-        raise ConfigError(
-            f"num_envs={largest.num_envs}: a trial could not be measured; concurrent=1 works without. {error}"
-        ) from None
-    share = machine.share(trials, concurrent, found.host_bytes, found.device_bytes or 0)
-    return {"num_envs": found.num_envs, **found.overrides}, share
+        raise ConfigError(f"concurrent={share.concurrent}: {error} With fewer at once, each has more memory.") from None
+    return {"num_envs": found.num_envs, **found.overrides}
 
 
 def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
@@ -279,19 +268,18 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
     # Ray takes seconds to load, which nothing above needs to wait for.
     from isaaclab_pc.cluster.ray_tune import run_trials
 
-    address = address or os.environ.get("RAY_ADDRESS") or None
-    machine = {} if address is not None else _this_machine(folder, tuning)
+    # A trial that goes on where there are fewer cores would wait forever.
+    machine = {"num_cpus": max(usable_cores(), tuning.share.cpus), "num_gpus": gpu_count() if tuning.share.gpus else 0}
     screen = current()
-    what = (
-        f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
-        f"{tuning.cpus:g} cores each"
-    )
     with locked(folder):
         screen.made("tuning", folder)
-        screen.begin("tune", what)
+        size = f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations"
+        screen.begin("tune", f"{size}, {tuning.tuner} by {tuning.metric}")
         display = TuningDisplay(folder, tuning)
         try:
-            errors = run_trials(folder, tuning, TRIAL, address, machine, display.refresh)
+            errors = run_trials(
+                folder, tuning, TRIAL, address or os.environ.get("RAY_ADDRESS"), machine, display.refresh
+            )
         finally:
             display.refresh()
             screen.end_phase()
@@ -306,18 +294,3 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
     if errors or not (unfinished or best_trial(trials)):
         return ExitCode.FAILED
     return ExitCode.PREEMPTED if unfinished else ExitCode.OK
-
-
-def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
-    """Return the resources of a Ray cluster on this machine alone."""
-    if tuning.gpus and gpu_count() == 0:
-        raise ConfigError(
-            f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
-        )
-    machine = Capacity.here(RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME))
-    # A trial that went on with less would wait forever.
-    return {
-        "num_cpus": max(machine.cores, math.ceil(tuning.cpus)),
-        "num_gpus": machine.gpus,
-        "_memory": max(machine.host_bytes, tuning.memory),
-    }

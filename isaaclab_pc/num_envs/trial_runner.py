@@ -104,7 +104,7 @@ def run_trial(
         taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory(), use),
         log=str(log_path),
         progress=_read_progress(result_path),
-        repeated_lines=tuple(output.floods),
+        repeated_lines=tuple(output.repeats.floods()),
     )
 
 

@@ -3,7 +3,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
@@ -34,11 +34,8 @@ class Cell(JsonRecord):
     env_steps: Count = 0
     """Environment steps under random actions; 0 where nothing was measured."""
 
-    failures: Mapping[str, Count] = field(default_factory=dict)
-    """Environments that the guard ended, by cause."""
-
-    env_steps_per_s: NonNegative = 0.0
-    """Steps of all environments under random actions [1/s]."""
+    failures: Count = 0
+    """Environments that the guard ended."""
 
     cost: NonNegative = 0.0
     """Time of 1000 environment steps under random actions [s]: wall time on a GPU; on the CPU the process's CPU time,
@@ -47,33 +44,18 @@ class Cell(JsonRecord):
     success: NonNegative | None = None
     """Success rate of the task's expert; None where it has none."""
 
-    episodes: Count = 0
-    """Episodes of the expert."""
-
     note: str = ""
     """Why the measurement is unusable: a crash, dropped contacts."""
 
     @property
-    def failed(self) -> int:
-        """Environments that the guard ended."""
-        return sum(self.failures.values())
+    def rate(self) -> str:
+        """Failures per million environment steps; the 95 % upper bound where there was none, empty without steps.
 
-    @property
-    def failures_per_million(self) -> float | None:
-        """Failures per million environment steps; None where nothing was measured."""
-        return 1e6 * self.failed / self.env_steps if self.env_steps else None
-
-    @property
-    def upper_bound_per_million(self) -> float | None:
-        """95 % upper bound of the failure rate, 3 / steps; None where there were failures or no steps.
-
-        The "rule of three": Hanley and Lippman-Hand, JAMA 249(13), 1983.
+        The bound is 3 / steps, the "rule of three": Hanley and Lippman-Hand, JAMA 249(13), 1983.
         """
-        return 3e6 / self.env_steps if self.env_steps and not self.failed else None
-
-    def overrides(self) -> list[str]:
-        """Return the settings as arguments of the scripts."""
-        return [f"physics.{name}={value:.6g}" for name, value in self.settings.items()]
+        if not self.env_steps:
+            return ""
+        return f"{1e6 * self.failures / self.env_steps:.0f}" if self.failures else f"0 (< {3e6 / self.env_steps:.0f})"
 
 
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
@@ -98,6 +80,6 @@ def cheapest(cells: Sequence[Cell]) -> Cell | None:
     stable = [
         cell
         for cell in cells
-        if cell.env_steps and not cell.failed and not cell.note and (cell.success is None or cell.success >= needed)
+        if cell.env_steps and not cell.failures and not cell.note and (cell.success is None or cell.success >= needed)
     ]
     return min(stable, key=lambda cell: cell.cost, default=None)

@@ -38,12 +38,6 @@ _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 5.0
 """How long reading goes on where a process that the child left behind still writes [s]."""
 
-_TAIL_BYTES = 4 << 20
-"""Most that :meth:`LogTail.lines` reads at once [bytes]."""
-
-_LINE_BUFFERED = 1
-"""``_IOLBF`` of C's ``setvbuf``."""
-
 _PRIM_PATH = re.compile(rb"(?<![\w./])(?:/[A-Za-z_]\w*)+(?![\w/]|\.\w)")
 _NUMBER = re.compile(rb"0x[0-9a-fA-F]+|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|-?\b(?:nan|inf)\b")
 
@@ -147,24 +141,20 @@ class OutputFilter(ChildLines):
         super().__init__(self._take, inlets)
         self._log = log
         self._file: IO[bytes] | None = None
-        self._repeats = Repeats()
+        self.repeats = Repeats()
+        """What came so far."""
         self._on_flood = on_flood
 
     def __exit__(self, *error: object) -> None:
         """Read what is left, and count what was left out."""
         super().__exit__(*error)
-        for first, count in self.floods:
+        for first, count in self.repeats.floods():
             self._write(f"(in all {count} lines such as) {first}".encode())
         if self._file is not None:
             self._file.close()
 
-    @property
-    def floods(self) -> list[tuple[str, int]]:
-        """Kinds of lines that were left out, as of :meth:`Repeats.floods`."""
-        return self._repeats.floods()
-
     def _take(self, line: bytes) -> None:
-        count = self._repeats.count(line)
+        count = self.repeats.count(line)
         if count <= FLOOD:
             self._write(line)
         elif count == FLOOD + 1:
@@ -180,35 +170,15 @@ class OutputFilter(ChildLines):
             self._file.write(line + b"\n")
 
 
-class LogTail:
-    """Reads the lines that are added to a log."""
-
-    def __init__(self, log: Path) -> None:
-        """Start at the log's present end; the log may not exist yet."""
-        self._log = log
-        self._read = log.stat().st_size if log.exists() else 0
-
-    def lines(self) -> list[str]:
-        """Return the lines that were completed since the last call, or the first part of them if they are many."""
-        if not self._log.exists():
-            return []
-        with self._log.open("rb") as log:
-            log.seek(self._read)
-            chunk = log.read(_TAIL_BYTES)
-        end = chunk.rfind(b"\n") + 1
-        self._read += end
-        return chunk[:end].decode(errors="replace").splitlines()
-
-
-def divert_output(log: Path, user: int = 1) -> IO[str]:
+def divert_output(log: Path) -> IO[str]:
     """Send what this process prints to a log: Python's lines directly, native code's through the parent's filter.
 
     The log is that of the parent's :class:`OutputFilter`; without one, native code writes there directly. Returns a
-    stream to what was the descriptor ``user``, 1 or 2, which the user sees.
+    stream to what was standard output, which the user sees.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    stream = UserStream(user)
+    stream = UserStream(1)
 
     # Written line by line, so that the log is complete when native code ends the process.
     file = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
@@ -223,9 +193,9 @@ def divert_output(log: Path, user: int = 1) -> IO[str]:
 
     sys.stdout = file
     sys.stderr = file
-    # C buffers whole blocks where it does not write to a terminal.
+    # C buffers whole blocks where it does not write to a terminal; 1, its _IOLBF, stands for lines.
     libc = ctypes.CDLL(None)
-    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, ctypes.c_size_t(0))
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))
     return stream
 
 

@@ -33,9 +33,6 @@ class Job(JsonRecord):
     has_log: ClassVar[bool] = True
     """Whether output that is not for the user goes to a log beside the job; the parent keeps all of it otherwise."""
 
-    user: ClassVar[int] = 1
-    """Descriptor of what is for the user."""
-
 
 @dataclass(frozen=True)
 class _RunJob(Job):
@@ -150,7 +147,6 @@ class StabilityJob(_RunJob):
     """Measure one setting of physics."""
 
     mode = "stability"
-    user = 2  # standard output is in the middle of the parent's line
 
     values: Mapping[str, int]
     """Fields of ``physics`` that differ from the settings."""

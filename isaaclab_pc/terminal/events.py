@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
-PhaseName = Literal["search", "compile", "build", "train", "tune", "evaluate", "record", "replay"]
+PhaseName = Literal["search", "compile", "build", "train", "tune", "measure", "evaluate", "record", "replay"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Phase(JsonRecord):
     phase: PhaseName
     """``search``: for the number of environments; ``compile``: the first build on a machine, with its kernels;
     ``build``: simulator, environments and agent; ``train``; ``tune``: the trials of a search for settings;
-    ``evaluate``; ``record``: demonstrations; ``replay``: a dump."""
+    ``measure``: what physics a task bears; ``evaluate``; ``record``: demonstrations; ``replay``: a dump."""
 
     state: Literal["begin", "running", "end"] = "begin"
     """``running`` comes where nothing else did for half a minute."""
@@ -36,7 +36,7 @@ class Phase(JsonRecord):
     """Time since it began [s]."""
 
     step: Count = 0
-    """Environment steps of an evaluation so far."""
+    """Environment steps of an evaluation so far, or iterations of all trials."""
 
     steps: Count = 0
     """Those that it has at most; 0: it tells no steps."""
@@ -85,65 +85,6 @@ class Iterated(JsonRecord):
 
     restarts: Count = 0
     """Training processes of the run that died and were replaced."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialStatus(JsonRecord):
-    """A trial of a search for settings has another status than before."""
-
-    kind: Literal["trial"] = "trial"
-
-    trial: str
-    """Its name."""
-
-    status: str
-    """``running``, ``stopped early``, or what the run's record says."""
-
-    iteration: Count
-    """Iterations completed."""
-
-    values: dict[str, str] = field(default_factory=dict)
-    """The settings that it tries, by name."""
-
-    metric: str
-    """The metric to maximize."""
-
-    score: float | None = None
-    """Newest value of the metric; None: not known yet."""
-
-    error: str | None = None
-    """The error that ended it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneProgress(JsonRecord):
-    """How all trials of a search for settings stand."""
-
-    kind: Literal["trials"] = "trials"
-
-    trials: Count
-    """All of them."""
-
-    ended: Count
-    """Those that do not go on, failed ones included."""
-
-    failed: Count
-    """Those that an error ended."""
-
-    running: dict[str, int] = field(default_factory=dict)
-    """Iterations that those which run have completed, by name."""
-
-    max_iterations: Count
-    """Of each trial."""
-
-    best: str | None = None
-    """The best that has ended; None: none has."""
-
-    metric: str
-    """The metric to maximize."""
-
-    score: float | None = None
-    """Of the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +142,7 @@ class End(JsonRecord):
     """Paths of the files that were made, by kind, such as ``run`` and ``report``."""
 
 
-Event = Phase | Iterated | TrialStatus | TuneProgress | Decided | Evaluated | Warned | End
+Event = Phase | Iterated | Decided | Evaluated | Warned | End
 
 
 @functools.cache
@@ -211,15 +152,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 def read_event(text: str | bytes) -> Event:
     """Read an event from a line of JSON, or raise ValueError."""
-    try:
-        return _adapter().validate_json(text)
-    except ValidationError as error:
-        raise ValueError(str(error)) from None
-
-
-def event_schema() -> dict[str, Any]:
-    """Return the JSON schema of an event."""
-    return _adapter().json_schema(mode="serialization")
+    return _adapter().validate_json(text)
 
 
 def to_line(event: Event) -> str:

@@ -2,7 +2,6 @@
 """The one thing that a script prints through, in one of four ways: live, lines, quiet, JSON."""
 
 import contextlib
-import math
 import sys
 import threading
 import time
@@ -11,26 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from isaaclab_pc.terminal.events import (
-    Decided,
-    End,
-    Evaluated,
-    Event,
-    Phase,
-    PhaseName,
-    TuneProgress,
-    Warned,
-    read_event,
-    to_line,
-)
+from isaaclab_pc.terminal.events import Decided, End, Evaluated, Event, Phase, PhaseName, Warned, read_event, to_line
 from isaaclab_pc.terminal.program_name import as_started
 from isaaclab_pc.terminal.words import event_text
 
 RUNNING_SECONDS = 30.0
 """Time without a word after which a phase says that it still runs [s]."""
-
-_ADVANCE_SECONDS = 1.0
-"""Least time between two words of a child about how far it has come [s]."""
 
 EVENT_MARK = "\x1e"
 """First character of a child's line that is an event: the record separator of RFC 7464. Other lines are text."""
@@ -45,8 +30,8 @@ class Screen:
     def __init__(self) -> None:
         """Start without a phase."""
         self._lock = threading.RLock()
-        self._phase_changed = threading.Condition(self._lock)
         self._phase: Phase | None = None
+        self._phase_ended = threading.Event()
         self._began = 0.0
         self._spoke = 0.0
         self._error: str | None = None
@@ -83,7 +68,9 @@ class Screen:
 
     def fail(self, text: str) -> None:
         """Show an error, on standard error; the end of the script tells it, too."""
-        self._fail(text, stderr=True)
+        with self._lock:
+            self._error = as_started(text)
+            self._write_text(f"error: {self._error}", stderr=True, always=True)
 
     def made(self, what: str, path: Path, text: str = "") -> None:
         """Show where a file of some kind, such as ``report``, was made; ``text`` describes it for people."""
@@ -114,7 +101,6 @@ class Screen:
             self._stop_clock()
             ended = replace(self._phase, state="end", elapsed_s=time.monotonic() - self._began)
             self._phase = None
-            self._phase_changed.notify_all()
             self._write_event(ended)
 
     def close(self, exit_code: int = 0) -> None:
@@ -130,36 +116,29 @@ class Screen:
                 self.show(read_event(line.removeprefix(EVENT_MARK)))
                 return
         if line.startswith("error: "):
-            self._fail(line.removeprefix("error: "), stderr=False)
+            self.fail(line.removeprefix("error: "))
         else:
             self.say(line)
 
-    def _fail(self, text: str, stderr: bool) -> None:
-        with self._lock:
-            self._error = as_started(text)
-            self._write_text(f"error: {self._error}", stderr=stderr, always=True)
-
-    def _running(self) -> Phase | None:
-        """Return the phase that runs, as of now."""
-        phase = self._phase
-        return None if phase is None else replace(phase, state="running", elapsed_s=time.monotonic() - self._began)
+    def _write_running(self) -> None:
+        """Say that the phase still runs."""
+        if self._phase is not None:
+            self._write_event(replace(self._phase, state="running", elapsed_s=time.monotonic() - self._began))
+            self._spoke = time.monotonic()
 
     def _start_clock(self) -> None:
-        threading.Thread(target=self._tick, args=(self._began,), name="phase", daemon=True).start()
+        self._phase_ended = threading.Event()
+        threading.Thread(target=self._tick, args=(self._phase_ended,), name="phase", daemon=True).start()
 
     def _stop_clock(self) -> None:
-        """Stop what :meth:`_start_clock` started; the thread ends by itself, with its phase."""
+        self._phase_ended.set()
 
-    def _tick(self, began: float) -> None:
+    def _tick(self, ended: threading.Event) -> None:
         """Say that the phase still runs, whenever nothing was said for long."""
-        with self._phase_changed:
-            while (phase := self._running()) is not None and self._began == began:
-                left = self._spoke + RUNNING_SECONDS - time.monotonic()
-                if left > 0.0:
-                    self._phase_changed.wait(left)
-                    continue
-                self._write_event(phase)
-                self._spoke = time.monotonic()
+        while not ended.wait(RUNNING_SECONDS / 10):
+            with self._lock:
+                if not ended.is_set() and time.monotonic() > self._spoke + RUNNING_SECONDS:
+                    self._write_running()
 
     def _write_event(self, event: Event) -> None:
         raise NotImplementedError
@@ -177,22 +156,12 @@ class Lines(Screen):
         super().__init__()
         self._stream = stream
         self._quiet = quiet
-        self._trials = ""
-
-    def warn(self, text: str) -> None:
-        """Show a warning; where there are two streams, on standard error."""
-        self.say(text, stderr=True)
 
     def _write_event(self, event: Event) -> None:
         is_result = isinstance(event, Evaluated) and event.iteration is None
-        text = event_text(event)
-        if isinstance(event, TuneProgress):
-            # It comes with every iteration of a trial.
-            if text == self._trials:
-                return
-            self._trials = text
-        if text:
-            self._write_text(text, always=is_result or isinstance(event, (Decided, Warned)))
+        if text := event_text(event):
+            always = is_result or isinstance(event, Decided)
+            self._write_text(text, stderr=isinstance(event, Warned), always=always)
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         if self._quiet and not (stderr or always):
@@ -213,8 +182,7 @@ class JsonScreen(Screen):
     def _write_event(self, event: Event) -> None:
         if isinstance(event, Warned):
             event = Warned(text=event.text.removeprefix("warning: "))
-        self._stream.write(to_line(event) + "\n")
-        self._stream.flush()
+        print(to_line(event), file=self._stream, flush=True)
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -229,16 +197,11 @@ class Wire(Screen):
         self._stream = stream
         # The script has begun it.
         self._phase = Phase(phase="build")
-        self._advanced = -math.inf
 
     def advance(self, step: int, steps: int) -> None:
-        """Tell the script, but not in every step."""
+        """Tell the script."""
         super().advance(step, steps)
-        now = time.monotonic()
-        phase = self._running()
-        if phase is not None and now >= self._advanced + _ADVANCE_SECONDS:
-            self._advanced = now
-            self._write_event(phase)
+        self._write_running()
 
     def _start_clock(self) -> None:
         """Leave the clock to the script: native code may keep this process's threads from running."""
@@ -249,8 +212,7 @@ class Wire(Screen):
             self._write_text(EVENT_MARK + to_line(event))
 
     def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        print(text, file=self._stream, flush=True)
 
 
 _screen: list[Screen] = [Lines()]

@@ -72,7 +72,7 @@ def _user_stream(job: Job, folder: Path) -> IO[str]:
     """Send all output to a log, and return a stream that the user sees."""
     if not job.has_log:
         return sys.stdout
-    stream = divert_output(folder / LOG_NAME, user=job.user)
+    stream = divert_output(folder / LOG_NAME)
     # Of several processes that train together, the first one speaks; the others write to the log.
     return stream if Ranks().is_first else sys.stdout
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from isaaclab_pc.num_envs.classify import contact_overflow
 from isaaclab_pc.physics import ContactUsage, grown
-from isaaclab_pc.processes.output_filter import LogTail
 
 _PHYSX_HEADROOM = 1.5
 """Capacity to give a PhysX buffer, as a multiple of the size that PhysX asks for."""
@@ -19,7 +18,9 @@ class ContactWatch:
     def __init__(self, env: Any, log: Path) -> None:
         """Watch a gym environment, and the simulator's log from its present end."""
         self._env = env
-        self._log = LogTail(log)
+        # For appending, which makes it where it is missing, and begins to read at its end.
+        self._log = log.open("a+", encoding="utf-8", errors="replace")
+        self._half_line = ""
         self._warned = False
         self.usage: ContactUsage | None = None
         """Result of the last check; None where the solver gives no reading."""
@@ -31,7 +32,8 @@ class ContactWatch:
             return ""
 
         warning = dropped_contacts(self.usage)
-        if self.usage is None and (overflow := contact_overflow(self._log.lines())) is not None:
+        *lines, self._half_line = (self._half_line + self._log.read()).split("\n")
+        if self.usage is None and (overflow := contact_overflow(lines)) is not None:
             advice = [
                 f"set env.sim.physics.{field}={math.ceil(_PHYSX_HEADROOM * size)}"
                 if size

@@ -45,53 +45,49 @@ def measure(job: StabilityJob, *_: object) -> int:
     # The parent reads this where the simulator crashes.
     Cell(settings=physics, note=CRASHED).write(job.result)
     with open_env(resolve(changed, settings.num_envs, "stability")) as env:
-        measured: dict[str, Any] = _run_expert(env, settings)
-        before = guard_counts(env)
-        measured |= _run_random_actions(env, settings.seed, settings.device)
-        failures = {cause: count - before[cause] for cause, count in guard_counts(env).items()}
+        success = _expert_success(env, settings)
+        before = sum(guard_counts(env).values())
+        env_steps, cost = _run_random_actions(env, settings.seed, settings.device)
+        failures = sum(guard_counts(env).values()) - before
         note = dropped_contacts(contact_usage(env))
-        Cell(settings=physics, failures=failures, note=note, **measured).write(job.result)
+        Cell(physics, env_steps, failures, cost, success, note).write(job.result)
     return 0
 
 
-def _run_expert(env: Any, settings: RunSettings) -> dict[str, Any]:
-    """Return success and episodes of the task's expert, as fields of the cell; nothing where it has none."""
+def _expert_success(env: Any, settings: RunSettings) -> float | None:
+    """Return the success rate of the task's expert; None where it has none."""
     if not hasattr(env.unwrapped, "expert"):
-        return {}
+        return None
     policy = env.unwrapped.expert()
     evaluation = evaluate(env, lambda _: policy(), settings.eval.episodes, settings.eval.seed)
     assert evaluation is not None
-    return {"success": evaluation.success_rate, "episodes": evaluation.episodes}
+    return evaluation.success_rate
 
 
-def _run_random_actions(env: Any, seed: int, device: str) -> dict[str, Any]:
-    """Return steps, speed and cost under random actions, as fields of the cell."""
+def _run_random_actions(env: Any, seed: int, device: str) -> tuple[int, float]:
+    """Return the environment steps under random actions, and the cost of 1000 of them."""
     num_envs = env.unwrapped.num_envs
     actions = RandomActions(num_envs, env.unwrapped.single_action_space.shape[0], device, seed)
-    most_steps = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs) - WARMUP_STEPS
+    steps = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs)
 
     with torch.inference_mode():
         env.reset(seed=seed)
         for _ in range(WARMUP_STEPS):
             env.step(actions())
-        start = _synchronized_time(device)
-        cpu_start = time.process_time()
-        timed = 0
-        while timed < most_steps and (timed == 0 or time.perf_counter() - start < RANDOM_SECONDS):
+        start = _busy_seconds(device)
+        give_up = time.monotonic() + RANDOM_SECONDS
+        for step in range(WARMUP_STEPS + 1, steps + 1):
             env.step(actions())
-            timed += 1
-
-    wall_seconds = _synchronized_time(device) - start
-    busy_seconds = wall_seconds if device.startswith("cuda") else time.process_time() - cpu_start
-    return {
-        "env_steps": (WARMUP_STEPS + timed) * num_envs,
-        "env_steps_per_s": timed * num_envs / wall_seconds,
-        "cost": 1000.0 * busy_seconds / (timed * num_envs),
-    }
+            if time.monotonic() > give_up:
+                steps = step
+                break
+    cost = 1000.0 * (_busy_seconds(device) - start) / ((steps - WARMUP_STEPS) * num_envs)
+    return steps * num_envs, cost
 
 
-def _synchronized_time(device: str) -> float:
-    """Return the time at which the device has finished all queued work [s]."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize(device)
+def _busy_seconds(device: str) -> float:
+    """Return the time when a GPU has done all queued work, or the CPU time of this process [s]."""
+    if not device.startswith("cuda"):
+        return time.process_time()
+    torch.cuda.synchronize(device)
     return time.perf_counter()

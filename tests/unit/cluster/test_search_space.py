@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
 from isaaclab_pc.errors import ConfigError
 
+# Sets environment variables when it is loaded, which no test may.
+pytest.importorskip("ray.tune")
+
 
 @pytest.mark.parametrize(
     ("value", "values", "kind", "highest"),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A tuning on disk: how its trials stand, what they report, and what strangers may have written there."""
 
+import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.ray_tune import RunTrial
+from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.cluster.tuning import Tuning, best_trial, read_scores, read_trial, read_trials
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.evaluation import Evaluation, Success
@@ -24,9 +27,7 @@ TUNING = Tuning(
     fixed=("task=reach",),
     trials={name: {"seed": str(number), "points.sampler": "fps"} for number, name in enumerate(("000", "001", "002"))},
     max_failures=5,
-    cpus=1,
-    gpus=0,
-    memory=0,
+    share=TrialShare(1, 1, 0.0, 1),
 )
 
 
@@ -38,14 +39,13 @@ def add_run(folder: Path, name: str, status: str, **fields: Any) -> RunRecord:
 
 
 def test_a_tuning_is_read_as_it_was_written(tmp_path):
-    TUNING.save(tmp_path)
+    TUNING.write(tmp_path / "tuning.json")
     assert Tuning.load(tmp_path) == TUNING
-    assert TUNING.searched == ("seed", "points.sampler")
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"trials": {}}, {"trials": {"../x": {}}}, {"trials": {"/etc": {}}}, {"tuner": "x"}, {"cpus": -1}, {"code": "x"}],
+    [{"trials": {}}, {"trials": {"../x": {}}}, {"trials": {"/etc": {}}}, {"tuner": "x"}, {"share": {}}, {"code": "x"}],
     ids=str,
 )
 def test_what_strangers_wrote_is_refused_in_one_line(tmp_path, change):
@@ -120,3 +120,12 @@ def test_a_trial_whose_machine_does_not_see_the_tunings_folder_ends(tmp_path, mo
     monkeypatch.setattr(ray_tune.ray.util, "get_node_ip_address", lambda: "10.0.0.2")
     with pytest.raises(RuntimeError, match=r"00000 .*10\.0\.0\.2"):
         run_trial(tmp_path, "00000")
+
+
+def test_where_no_machine_has_room_for_a_trial_nothing_waits_for_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_tune, "ray_cluster", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(ray_tune, "_heed_signals_as_ctrl_c", lambda: None)
+    monkeypatch.setattr(ray_tune.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
+    tuning = replace(TUNING, share=TrialShare(1, 1, 0.5, 2))
+    with pytest.raises(ConfigError, match=r"0\.5 GPUs .* address=<cluster>"):
+        ray_tune.run_trials(tmp_path, tuning, (), None, {}, lambda: None)

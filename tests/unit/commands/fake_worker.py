@@ -71,7 +71,7 @@ def measure(job: StabilityJob, path: Path, seed: int) -> int:
     if seed == KILLED:
         Cell(settings, note="the simulator crashed").write(job.result)
         os.kill(os.getpid(), signal.SIGSEGV)
-    Cell(settings, 10_000, {"state": 2 - decimation // 2}, 1000 / decimation, cost=decimation).write(job.result)
+    Cell(settings, 10_000, 2 - decimation // 2, cost=decimation).write(job.result)
     return 0
 
 

@@ -20,7 +20,6 @@ def result(folder, monkeypatch):
 
     def read() -> dict:
         (path,) = (folder / "logs" / "scale").glob("*/*/stability.json")
-        assert (path.parent / "stability.png").stat().st_size > 1000
         return json.loads(path.read_text(encoding="utf-8"))
 
     return read
@@ -29,10 +28,10 @@ def result(folder, monkeypatch):
 def test_the_table_the_files_and_the_cheapest_that_holds(folder, result, seen, capsys):
     assert scale.main([*ARGS, "env.action=joint_delta"]) == 0
     content = result()
-    assert [cell["failures"]["state"] for cell in content["cells"]] == [2, 1, 0]
+    assert [cell["failures"] for cell in content["cells"]] == [2, 1, 0]
     assert content["cheapest"] == {"dt": pytest.approx(1 / 120)}
     output = capsys.readouterr().out
-    assert "[3/3] decimation=4: 0 (< 300) " in output
+    assert "[3/3] decimation=4\n  0 (< 300) failures" in output
     given = "task=lift device=cpu physics.position_iterations=8 env.action=joint_delta"
     assert f"python scripts/train.py {given} physics=ovphysx physics.dt=0.00833333" in output
 

@@ -211,7 +211,7 @@ def test_a_run_that_stops_by_itself_keeps_its_code_status_and_advice(capfd, runs
     advice = record(run)["error"]
     assert record(run)["status"] == status
     output = capfd.readouterr()
-    assert output.out.count(f"error: {advice}\n") == 1
+    assert output.err.count(f"error: {advice}\n") == 1
     assert f"resume=logs/rsl_rl/reach/{run.name}" in output.out
     assert "worker.log" not in output.err
 

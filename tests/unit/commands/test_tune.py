@@ -5,20 +5,21 @@ import io
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
+from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.fit import FitResult
 from isaaclab_pc.run import jobs
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.terminal.screen import JsonScreen, use
+from isaaclab_pc.terminal.screen import Lines, use
 
 BASE = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8")
 RATE = "agent.algorithm.learning_rate=1e-3,1e-4"
@@ -38,8 +39,7 @@ def started(tmp_path, monkeypatch):
         tune,
         "find_num_envs",
         lambda settings, search, *_: (
-            calls.append(search)
-            or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100}, host_bytes=1 << 20)
+            calls.append(search) or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100})
         ),
     )
     return calls
@@ -56,7 +56,7 @@ def started(tmp_path, monkeypatch):
         (["points.num_points=64,0"], "points.num_points=0"),
         (["seed=1,1000"], "eval.seed=1000"),
         (["seed=1,2", "seed=3"], "seed twice"),
-        (["supervise.enabled=false", RATE], "supervise.enabled=false"),
+        (["supervise.enabled=false", RATE], "supervise.enabled"),
         (["teacher=train", "algorithm=distill", RATE], "teacher=train obs=state"),
         (["grace_iterations=91", RATE], "grace_iterations=91 90"),
         (["resume=nowhere"], "resume=nowhere"),
@@ -111,27 +111,24 @@ def test_the_number_of_environments_is_searched_once_within_the_share_of_each(st
     assert {RunSettings.load(folder / name / "config.yaml").num_envs for name in tuning.trials} == {48}
     assert "num_envs=48" in tuning.fixed
     assert "physics.contacts=100" in tuning.fixed
-    assert tuning.memory == 1 << 20
+    assert tuning.share.concurrent == 2
+
+
+def test_more_at_once_than_fit_are_refused(started, monkeypatch, refused):
+    def nothing_fits(*_):
+        raise ConfigError("num_envs=8: 4 GiB are not enough.")
+
+    monkeypatch.setattr(tune, "find_num_envs", nothing_fits)
+    refused(tune, [*BASE, RATE, "concurrent=2"], "concurrent=2 num_envs=8 fewer")
 
 
 @pytest.mark.parametrize("by_environment", [False, True])
-def test_a_search_on_gpus_goes_on_on_a_cluster_from_a_machine_without_one(
-    started, monkeypatch, refused, by_environment
-):
-    assert tune.main([*BASE, RATE, "concurrent=1"]) == 75
+def test_a_search_goes_on_on_a_cluster(started, monkeypatch, by_environment):
+    assert tune.main([*BASE, RATE]) == 75
     folder = started[0][0]
-    for settings in folder.glob("*/config.yaml"):
-        settings.write_text(settings.read_text().replace("device: cpu", "device: cuda:0"))
-    replace(Tuning.load(folder), gpus=1.0).save(folder)
-
-    monkeypatch.setattr(tune, "gpu_count", lambda: 0)
-    refused(tune, [f"resume={folder}"], "GPU address=<cluster>")
-
-    address = ["address=head:6379"]
     if by_environment:
         monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-        address = []
-    assert tune.main([f"resume={folder}", *address]) == 75
+    assert tune.main([f"resume={folder}", *([] if by_environment else ["address=head:6379"])]) == 75
     assert started[-1][3] == "head:6379"
 
 
@@ -144,12 +141,11 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         fixed=("task=reach",),
         trials={"000": {"seed": "1"}, "001": {"seed": "2"}},
         max_failures=5,
-        cpus=1,
-        gpus=0,
-        memory=0,
+        share=TrialShare(1, 1, 0.0, 1),
     )
     stream = io.StringIO()
-    with use(JsonScreen(stream)):
+    with use(Lines(stream)) as screen:
+        screen.begin("tune")
         display = TuningDisplay(tmp_path, tuning)
         (tmp_path / "000").mkdir()
         record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]), "reach")
@@ -160,17 +156,13 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         display.refresh()
         report(tmp_path, tuning)
 
-    events = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [event["kind"] for event in events] == ["trial", "trials", "trial", "trials", "decision"]
-    first, running, last, ended, decision = events
-    assert (first["trial"], first["status"], first["values"], first["score"]) == ("000", "running", {"seed": "1"}, None)
-    assert (running["trials"], running["ended"], running["running"], running["best"]) == (2, 0, {"000": 3}, None)
-    assert (last["status"], last["iteration"], last["score"]) == ("completed", 10, 0.75)
-    assert (ended["ended"], ended["running"], ended["best"], ended["score"]) == (1, {}, "000", 0.75)
-    assert decision["values"] == {"seed": "1"}
+    first, last, *_ = stream.getvalue().splitlines()
+    assert first == "trial 000 (seed=1) running, iteration 3  (0/2 ended)"
+    assert last == "trial 000 (seed=1) completed, iteration 10, success_rate 0.75  (1/2 ended)"
+    assert "the best is 000: success_rate 0.75" in stream.getvalue()
     lines = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "trial,seed,status,iterations,success_rate,success,seconds,env_steps,restarts"
-    assert lines[1:] == ["000,1,completed,10,0.75,,0.0,0,0", "001,2,waiting,0,,,,,"]
+    assert lines[1:] == ["000,1,completed,10,0.75,,0,0,0", "001,2,waiting,0,,,,,"]
 
 
 def test_with_json_what_is_said_of_one_trial_is_said_once(started, capfd):

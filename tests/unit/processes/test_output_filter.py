@@ -155,7 +155,7 @@ def test_a_log_that_cannot_be_written_does_not_stop_the_child(tmp_path: Path) ->
     with OutputFilter(tmp_path / "gone" / "worker.log", inlets=1) as output:
         for number in range(50_000):  # far more than a pipe holds
             os.write(output.inlets[0], b"flood %d\n" % number)
-    assert output.floods == [("flood 0", 50_000)]
+    assert output.repeats.floods() == [("flood 0", 50_000)]
 
 
 def test_a_process_that_stays_does_not_keep_the_reader() -> None:

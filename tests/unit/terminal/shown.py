@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Events that these tests show."""
 
-from isaaclab_pc.terminal.events import Iterated, TuneProgress
+from isaaclab_pc.terminal.events import Iterated
 
 METRICS = {"Perf/total_fps": 812.4, "mean_reward": 1.25, "success_rate": 0.5, "collect_s": 1.0, "learn_s": 2.0}
 
 
 def iteration(number=1, **changes):
     return Iterated(**{"iteration": number, "max_iterations": 10, "eta_s": 180.0, "metrics": METRICS, **changes})
-
-
-def trials(**changes):
-    """A search of twenty trials, of which three have ended."""
-    fields = {"trials": 20, "ended": 3, "failed": 1, "running": {"004": 5}, "best": "001", "score": 0.875}
-    return TuneProgress(max_iterations=90, metric="success_rate", **(fields | changes))

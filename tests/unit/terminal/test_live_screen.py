@@ -14,7 +14,7 @@ import pytest
 from isaaclab_pc.terminal.events import Memory
 from isaaclab_pc.terminal.live import LiveScreen
 from isaaclab_pc.terminal.user_stream import UserStream
-from tests.unit.terminal.shown import METRICS, iteration, trials
+from tests.unit.terminal.shown import iteration
 from tests.waiting import wait_until
 
 
@@ -69,14 +69,13 @@ def shown(terminal):
     return run
 
 
-def test_a_terminal_shows_how_many_trials_have_ended_which_run_and_the_best(shown):
+def test_a_terminal_shows_how_far_a_search_is(shown):
     def act(screen, _):
         screen.begin("tune", "20 trials")
-        screen.show(trials())
-        screen.show(trials(running={f"{number:03d}": 5 for number in range(8)}))
+        screen.advance(120, 1800)
 
     text = words(shown(100, act))
-    for part in ("tune 0:00:0", "3/20", "001: success_rate 0.875", "004 at 5/90", "005 at 5/90 and 2 more"):
+    for part in ("20 trials", "tune 0:00:0", "step 120/1,800"):
         assert part in text, part
 
 
@@ -85,8 +84,7 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(sh
     def act(screen, _):
         screen.begin("train")
         memory = Memory(host_bytes=1 << 30, host_limit=4 << 30)
-        metrics = {**METRICS, "Perf/env_fps": 2000.0, "Perf/inference_fps": 1636.0}
-        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, metrics=metrics))
+        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory))
         screen.say("checkpoint [1]")
 
     got = shown(columns, act)
@@ -94,8 +92,8 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(sh
     # What stays is the terminal's to wrap.
     assert max(len(line) for line in lines if not line.startswith("iteration  1/10")) <= (columns or 80)
     assert "checkpoint [1]" in lines
-    parts = ("iteration 1/10", "reward 1.25 success 50 %", "ETA 0:03:00", "environment 2000", "with inference 1636")
-    for part in (*parts, "memory 1.0 of 4.0 GiB", "guard action 2 restarts 1"):
+    parts = ("iteration 1/10 ETA 0:03:00 812 steps/s", "reward 1.25 success 50 %", "guard 2 restarts 1")
+    for part in (*parts, "memory 1.0 of 4.0 GiB"):
         assert part in text, part
 
 
