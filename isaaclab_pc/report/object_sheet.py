@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.objects.graspable import Graspable
@@ -26,7 +27,8 @@ def save_object_sheet(objects: Sequence[Graspable], title: str, path: Path) -> N
     rows = math.ceil(len(objects) / columns)
     reach = 0.8 * max(float(np.linalg.norm(graspable.vertices, axis=1).max()) for graspable in objects)
 
-    def draw(panels: Any) -> None:
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(rows, columns, squeeze=False)
         for axes in panels.flat:
             axes.set_axis_off()
         for axes, graspable in zip(panels.flat, objects, strict=False):
@@ -34,7 +36,7 @@ def save_object_sheet(objects: Sequence[Graspable], title: str, path: Path) -> N
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
             axes.set_title(f"{graspable.family}\n{len(graspable.grasp_width)} grasps", fontsize=8)
 
-    save_png(draw, path, title, (1.3 * columns + 0.4, 1.5 * rows + 0.6), (rows, columns))
+    save_png(draw, path, title, (1.3 * columns + 0.4, 1.5 * rows + 0.6))
 
 
 def _draw(graspable: Graspable, axes: Any) -> None:
