@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import trimesh
+from trimesh.grouping import group_rows
 
 from isaaclab_pc.assets.objects.graspable import DENSITY, Graspable, make_graspable
 from isaaclab_pc.errors import ConfigError
@@ -85,16 +86,23 @@ def _convex_parts(file: Path, mesh: trimesh.Trimesh) -> list[np.ndarray]:
     if np.linalg.matrix_rank(mesh.vertices - mesh.vertices.mean(axis=0), tol=1e-5) < 3:
         raise ConfigError(f"{file} is flat: it has no volume.")
     if not mesh.is_watertight:
-        mesh.merge_vertices()
-        mesh.fill_holes()
-        mesh.fix_normals()
-    if not mesh.is_watertight:
-        raise ConfigError(f"{file} has holes that cannot be filled: close them in a mesh editor, or import its hull.")
-    if mesh.volume > 0.97 * mesh.convex_hull.volume:
+        _repair(mesh)
+    if len(group_rows(mesh.edges_sorted, require_count=1)) > 0:
+        raise ConfigError(f"{file} has holes that cannot be filled: close them in a mesh editor.")
+    if mesh.is_watertight and mesh.volume > 0.97 * mesh.convex_hull.volume:
         return [np.asarray(mesh.convex_hull.vertices)]
 
+    # Surfaces inside the object are no harm to it.
     import coacd
 
     coacd.set_log_level("error")
     parts = coacd.run_coacd(coacd.Mesh(mesh.vertices, mesh.faces), threshold=0.05, max_convex_hull=_MOST_PARTS)
     return [np.asarray(vertices) for vertices, _ in parts]
+
+
+def _repair(mesh: trimesh.Trimesh) -> None:
+    mesh.update_faces(mesh.unique_faces())
+    mesh.update_faces(mesh.nondegenerate_faces())
+    mesh.merge_vertices(digits_vertex=5)
+    trimesh.repair.fill_holes(mesh, use_fan=True)
+    mesh.fix_normals()

@@ -97,9 +97,20 @@ def test_a_mesh_is_decomposed_and_has_the_mass_of_its_volume(tmp_path: Path, suf
     assert imported.mass == pytest.approx(1000.0 * tee().volume, rel=0.02)
 
 
-def test_holes_are_filled(tmp_path: Path) -> None:
-    without_faces(tee()).export(tmp_path / "holes.obj")
-    assert import_mesh(tmp_path / "holes.obj").mass == pytest.approx(400.0 * tee().volume, rel=0.03)
+def with_wall_inside(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
+    """A box of two halves, each with the wall between them."""
+    halves = [trimesh.creation.box((0.03, 0.04, 0.05)).apply_translation((x, 0.0, 0.0)) for x in (-0.015, 0.015)]
+    return trimesh.util.concatenate(halves)  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize("damage", [without_faces, with_wall_inside])
+def test_holes_are_filled_and_surfaces_inside_do_no_harm(
+    tmp_path: Path, damage: Callable[[trimesh.Trimesh], trimesh.Trimesh]
+) -> None:
+    damaged = damage(tee())
+    damaged.export(tmp_path / "damaged.obj")
+    volume = tee().volume if damage is without_faces else 0.06 * 0.04 * 0.05
+    assert import_mesh(tmp_path / "damaged.obj").mass == pytest.approx(400.0 * volume, rel=0.03)
 
 
 @pytest.mark.parametrize(
