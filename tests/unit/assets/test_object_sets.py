@@ -110,7 +110,7 @@ def test_holes_are_filled_and_surfaces_inside_do_no_harm(
     damaged = damage(tee())
     damaged.export(tmp_path / "damaged.obj")
     volume = tee().volume if damage is without_faces else 0.06 * 0.04 * 0.05
-    assert import_mesh(tmp_path / "damaged.obj").mass == pytest.approx(400.0 * volume, rel=0.03)
+    assert import_mesh(tmp_path / "damaged.obj").mass == pytest.approx(400.0 * volume, rel=0.05)
 
 
 @pytest.mark.parametrize(
