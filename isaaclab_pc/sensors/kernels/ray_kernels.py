@@ -11,28 +11,10 @@ from typing import Any
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import NO_HIT
-from isaaclab_pc.sensors.kernels.ray_error_kernels import (
-    errant_rectangle,
-    is_beside,
-    may_be_valid,
-    num_drawn,
-)
-from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
-    Scene,
-    center_of_pixel,
-    crop_box,
-    leaf_rectangle,
-    pinhole_of,
-    world_ray,
-)
-from isaaclab_pc.sensors.kernels.ray_tail_kernels import (
-    NO_TAIL,
-    drawn_from_tail,
-    share_of_tail,
-    steepest_ratio,
-    tail_of,
-    tail_of_rectangle,
-)
+from isaaclab_pc.sensors.kernels.ray_error_kernels import may_be_valid
+from isaaclab_pc.sensors.kernels.ray_place_kernels import Place, make_places, num_leaves_of
+from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, center_of_pixel, pinhole_of, world_ray
+from isaaclab_pc.sensors.kernels.ray_tail_kernels import drawn_from_tail, steepest_ratio, tail_of
 from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     BLOCK_LANES,
     Matrix,
@@ -43,13 +25,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     sync_block,
     unprojected,
 )
-from isaaclab_pc.sensors.realism.kernels import (
-    FLYING_PIXELS,
-    SHADOW_BASELINE,
-    Errors,
-    draw_errors,
-    make_corrupt_pixel,
-)
+from isaaclab_pc.sensors.realism.kernels import SHADOW_BASELINE, Errors, draw_errors, make_corrupt_pixel
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 
 ROUND = wp.constant(BLOCK_LANES)
@@ -73,141 +49,6 @@ class Seen:
     label: wp.int32
     normal: wp.vec3f
     """On the camera's side, in the world."""
-
-
-@wp.struct
-class Place:
-    """A pixel to look at."""
-
-    pixel: wp.vec3i
-    """Camera, row and column."""
-    leaf: wp.int32
-    """Number of the leaf whose rectangle holds it, among the environment's."""
-    is_mixture: wp.bool
-    """Whether it is known to be one, where it is at an edge."""
-    tail: wp.vec2f
-    """Of the rectangle."""
-
-
-@wp.func
-def area_of(rectangle: wp.vec4i) -> wp.int32:
-    return (rectangle[1] - rectangle[0]) * (rectangle[3] - rectangle[2])
-
-
-@wp.func
-def num_leaves_of(env: wp.int32, scene: Scene) -> wp.int32:
-    """Return how many of an environment's leaves have rectangles."""
-    if scene.flies:
-        return scene.leaf_starts[env + 1] - scene.leaf_starts[env]
-    return scene.leaf_ends[env] - scene.leaf_starts[env]
-
-
-@wp.func
-def share_of_rectangle(
-    index: wp.int32, num_leaves: wp.int32, env: wp.int32, scene: Scene, tails: wp.array2d(dtype=wp.vec2f)
-) -> wp.float32:
-    """Return the share of a rectangle's pixels that is looked at."""
-    if scene.errors.shape[0] == 0:
-        return 1.0
-    if is_beside(index % num_leaves, env, scene):
-        return scene.parameters[env][FLYING_PIXELS]
-    return share_of_tail(tails[env, index][0])
-
-
-@wp.func
-def find_rectangles(
-    env: wp.int32,
-    lane: wp.int32,
-    lanes: wp.int32,
-    scene: Scene,
-    frame_pos: wp.array(dtype=wp.vec3f),
-    frame_quat: wp.array(dtype=wp.quatf),
-    matrices: wp.array2d(dtype=Matrix),
-    error_key: wp.int32,
-    rectangles: wp.array2d(dtype=wp.vec4i),
-    tails: wp.array2d(dtype=wp.vec2f),
-    ends: wp.array2d(dtype=wp.int32),
-):
-    """Write each leaf's rectangle in each camera's image, its tail, and how many pixels to look at up to its end."""
-    box_lower, box_upper = crop_box(env, scene, frame_pos, frame_quat)
-    num_leaves = num_leaves_of(env, scene)
-    num_rectangles = num_leaves * scene.cameras.shape[0]
-
-    index = lane
-    while index < num_rectangles:
-        camera = index // num_leaves
-        leaf = index % num_leaves
-        if scene.errors.shape[0] > 0:
-            rectangle = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
-            rectangles[env, index] = rectangle
-            tails[env, index] = wp.vec2f(NO_TAIL, 0.0)
-            if area_of(rectangle) > 0 and not is_beside(leaf, env, scene):
-                number = scene.leaves[scene.leaf_starts[env] + leaf]
-                tails[env, index] = tail_of_rectangle(rectangle, number, camera, env, matrices[env, camera], scene)
-        else:
-            rectangles[env, index] = leaf_rectangle(env, camera, leaf, box_lower, box_upper, 0.0, scene)
-        index += lanes
-
-    sync_block()
-    if lane == 0:
-        end = wp.int32(0)
-        for i in range(num_rectangles):
-            area = area_of(rectangles[env, i])
-            share = share_of_rectangle(i, num_leaves, env, scene, tails)
-            if share < 1.0:
-                area = num_drawn(area, share, wp.rand_init(error_key, -1 - i))
-            end += area
-            ends[env, i] = end
-    sync_block()
-
-
-@wp.func
-def place_at(
-    position: wp.int32,
-    env: wp.int32,
-    num_leaves: wp.int32,
-    scene: Scene,
-    error_key: wp.int32,
-    rectangles: wp.array2d(dtype=wp.vec4i),
-    tails: wp.array2d(dtype=wp.vec2f),
-    ends: wp.array2d(dtype=wp.int32),
-) -> Place:
-    """Return the pixel of a position in the rectangles; camera -1 where another one holds it.
-
-    Those of which all pixels are looked at go before the others.
-    """
-    index = wp.int32(0)
-    start = wp.int32(0)
-    while ends[env, index] <= position:
-        start = ends[env, index]
-        index += 1
-
-    place = Place()
-    place.leaf = index % num_leaves
-    place.is_mixture = is_beside(place.leaf, env, scene)
-    r = rectangles[env, index]
-    pixel = position - start
-    is_whole = share_of_rectangle(index, num_leaves, env, scene, tails) == 1.0
-    if not is_whole:
-        pixel = permuted(pixel, area_of(r), wp.uint32(error_key + index))
-        place.tail = tails[env, index]
-    width = r[1] - r[0]
-    row = r[2] + pixel // width
-    column = r[0] + pixel % width
-    camera = index // num_leaves
-    place.pixel = wp.vec3i(camera, row, column)
-    # Only of whole rectangles does an earlier one matter alone.
-    for i in range(wp.where(is_whole, place.leaf, num_leaves)):
-        other = camera * num_leaves + i
-        o = rectangles[env, other]
-        if column >= o[0] and column < o[1] and row >= o[2] and row < o[3]:
-            is_other_whole = share_of_rectangle(other, num_leaves, env, scene, tails) == 1.0
-            # Mixtures and tails of a pixel are events of their own.
-            is_earlier = other < index and place.is_mixture == is_beside(i, env, scene)
-            if is_other_whole or (is_earlier and not is_whole):
-                place.pixel = wp.vec3i(-1, row, column)
-                return place
-    return place
 
 
 @wp.func
@@ -262,6 +103,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         return cast(scene.shapes, env, start, wp.normalize(way), way, wp.length(way)).shape_index != NO_HIT
 
     corrupt_pixel = make_corrupt_pixel(read)
+    find_rectangles, place_at = make_places(with_errors)
 
     @wp.func
     def see(at: Place, env: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), error_key: wp.int32) -> Seen:
