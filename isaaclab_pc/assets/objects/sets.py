@@ -62,7 +62,8 @@ def usd_files(name: str, *, padded: bool = False) -> list[Path]:
     """
     parts = [len(graspable.part_ends) for graspable in load_set(name)]
     num_parts = max(parts) if padded else 0
-    files = [file.with_suffix(f".{num_parts}.usda") for file in sorted(set_folder(name).glob("*.npz"))]
+    suffix = f".{num_parts}.{_digest('usd_file')}.usda"
+    files = [file.with_suffix(suffix) for file in sorted(set_folder(name).glob("*.npz"))]
     missing = [file for file in files if not file.exists()]
     if missing:
         # In a process of its own: USD's modules must not be loaded before Kit has started.
@@ -78,7 +79,8 @@ def set_folder(name: str) -> Path:
         ConfigError: There is no such set or folder.
     """
     if name in SETS:
-        return cache_root() / "isaaclab_pc" / "objects" / f"{name}-{_digest(name)}"
+        digest = _digest("families", "graspable", "grasping", text=str(SETS[name]))
+        return cache_root() / "isaaclab_pc" / "objects" / f"{name}-{digest}"
     folder = Path(name).expanduser()
     if not folder.is_dir():
         raise ConfigError(f"{name} is neither a set of objects nor a folder of one: {closest(name, SETS)}")
@@ -97,12 +99,10 @@ def make_object(recipe: Recipe) -> Graspable:
     raise RuntimeError(f"{family}: no size of {_TRIES} can be grasped")
 
 
-def _digest(name: str) -> str:
-    """Name a set by all that its objects come from."""
-    folder = Path(__file__).parent
-    sources = [(folder / f"{module}.py").read_bytes() for module in ("families", "graspable", "grasping")]
-    text = f"{trimesh.__version__} {SETS[name]}".encode()
-    return hashlib.sha256(b"".join([text, *sources])).hexdigest()[:12]
+def _digest(*modules: str, text: str = "") -> str:
+    """Name files by the code, and by what else, they are made of."""
+    sources = [(Path(__file__).parent / f"{module}.py").read_bytes() for module in modules]
+    return hashlib.sha256(b"".join([f"{trimesh.__version__} {text}".encode(), *sources])).hexdigest()[:12]
 
 
 def _make_set(name: str, folder: Path, progress: Callable[[int, int], None]) -> None:
@@ -133,7 +133,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 def _write_usd(file: Path) -> None:
     from isaaclab_pc.assets.objects.usd_file import write_usd
 
-    stem, num_parts, _ = file.name.split(".")
+    stem, num_parts, _, _ = file.name.rsplit(".", 3)
     scratch = file.with_name(f".{os.getpid()}.{file.name}")
     write_usd(Graspable.load(file.with_name(f"{stem}.npz")), scratch, int(num_parts))
     scratch.rename(file)
