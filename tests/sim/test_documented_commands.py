@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trimesh
 
 from tests.sim.test_new_task import add_expert
 from tests.sim.training import run_program
@@ -128,6 +129,10 @@ def test_it_runs(script: str, arguments: str, workshop: Workshop, tmp_path: Path
     # A command may change the runs, and there may be later ones.
     if (workshop.folder / "logs").is_dir():
         shutil.copytree(workshop.folder / "logs", tmp_path / "logs")
+    if "meshes=" in arguments:
+        (tmp_path / "my_meshes").mkdir()
+        trimesh.creation.box((0.03, 0.04, 0.05)).export(tmp_path / "my_meshes" / "box.stl")
+        trimesh.creation.box((30.0, 40.0, 50.0)).export(tmp_path / "cup.stl")
     assert workshop.run(tmp_path, script, *shortened(script, argv))
 
 
