@@ -3,9 +3,8 @@
 
 Run ``python benchmarks/bench_rays.py --tasks lift push --num_envs 64 --threads 1 --out FILE``. One process for each row
 builds the task's scene once, with the task's cameras and the same ones as a thumbnail, plays 25 steps of the expert,
-and lets the ways take turns: both with images and with rays, and the task's cameras with the errors of
-``structured_light`` by rays. A cloud's time holds the camera's pose, the update of the shapes' tree, rendering or rays,
-and sampling.
+and lets the ways take turns: both with images and with rays, and the task's cameras with errors by rays. A cloud's time
+holds the camera's pose, the update of the shapes' tree, rendering or rays, and sampling.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     task = resolve_task(args.tasks[0])
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = args.num_envs, "cpu", 0
-    add_sensors(cfg.scene, args.points)
+    add_sensors(cfg.scene, args.points, args.errors)
     apply_physics(cfg, PhysicsSettings(backend=args.physics))
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make(task, cfg=cfg).unwrapped
@@ -71,11 +70,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def add_sensors(scene: Any, num_points: int) -> None:
+def add_sensors(scene: Any, num_points: int, errors: str) -> None:
     """Add each camera of the cloud once more for each way, and the clouds of all ways; changes the config."""
     from isaaclab.utils import replace
 
-    from isaaclab_pc.sensors import structured_light
+    from isaaclab_pc.sensors import stereo, structured_light
 
     points = scene.points
     for way in WAYS:
@@ -92,7 +91,7 @@ def add_sensors(scene: Any, num_points: int) -> None:
             setattr(scene, name, replace(camera, prim_path=path, width=width, height=height, data_types=data_types))
         cloud = replace(points, cameras=names, num_points=count, source="image" if is_image else "rays")
         if way.endswith("errors"):
-            cloud.realism = structured_light()
+            cloud.realism = {"structured_light": structured_light, "stereo": stereo}[errors]()
         setattr(scene, way, replace(cloud, prim_path=f"{points.prim_path}_{way}"))
 
 
@@ -143,6 +142,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--physics", default="ovphysx", choices=("ovphysx", "newton_mjwarp"))
     parser.add_argument("--points", type=int, default=512)
+    parser.add_argument("--errors", default="structured_light", choices=("structured_light", "stereo"))
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--out", type=Path, help="file to append the table to")
     parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
@@ -155,6 +155,7 @@ def main() -> None:
     for task in args.tasks:
         own = ["--row", "--tasks", task, "--num_envs", args.num_envs, "--threads", args.threads]
         own += ["--physics", args.physics, "--points", args.points, "--turns", args.turns]
+        own += ["--errors", args.errors]
         done = subprocess.run([sys.executable, __file__, *map(str, own)], capture_output=True, text=True)
         found = [line for line in done.stdout.splitlines() if line.startswith("ROW ")]
         if not found:

@@ -97,7 +97,7 @@ def _picture(window: Browser, path: Path, element: str) -> None:
     clip["scale"] = min(SCALE, HIGHEST / clip["height"])
     answer = window.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
     # Without what is transparent nowhere, and packed well: half the bytes.
-    Image.open(io.BytesIO(base64.b64decode(answer["data"]))).convert("RGB").save(path, optimize=True)
+    Image.open(io.BytesIO(base64.b64decode(answer["data"]))).convert("RGB").quantize().save(path, optimize=True)
 
 
 def _evaluate(window: Browser, expression: str) -> Any:

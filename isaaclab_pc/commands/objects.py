@@ -7,15 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from isaaclab_pc.assets.objects.graspable import DENSITY, Graspable
-from isaaclab_pc.assets.objects.mesh_import import import_mesh, mesh_files
-from isaaclab_pc.assets.objects.sets import SETS, load_set, set_folder
+from isaaclab_pc.assets.objects import DENSITY
 from isaaclab_pc.cli.command_line import Takes, parse_script_command
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.report.object_sheet import save_object_sheet
 from isaaclab_pc.run.folder import writing
 from isaaclab_pc.settings.base import ScriptSettings, Unit
 from isaaclab_pc.terminal.screen import current
@@ -65,6 +62,10 @@ otherwise.
 def main(argv: Sequence[str]) -> int:
     """Make or import a set; return the exit code, as in :data:`HELP`."""
     settings, _ = parse_script_command(argv, ObjectSettings, ())
+    # Late: trimesh and matplotlib take seconds to load.
+    from isaaclab_pc.assets.objects.sets import SETS, load_set, set_folder
+    from isaaclab_pc.report.object_sheet import save_object_sheet
+
     name = settings.set if settings.meshes is None else str(_import(settings, Path(settings.meshes).expanduser()))
     screen = current()
     screen.begin("build", f"objects of {name}")
@@ -85,10 +86,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _import(settings: ObjectSettings, meshes: Path) -> Path:
     """Import all meshes, or refuse all with a line for each that cannot be used; returns the set's folder."""
+    from isaaclab_pc.assets.objects.mesh_import import import_mesh, mesh_files
+
     files = mesh_files(meshes)
     screen = current()
     screen.begin("build", f"importing {len(files)} {'mesh' if len(files) == 1 else 'meshes'}")
-    imported: dict[str, Graspable] = {}
+    imported = {}
     refused = []
     for number, file in enumerate(files, start=1):
         try:

@@ -142,7 +142,7 @@ class OutputFilter(ChildLines):
         self._log = log
         self._file: IO[bytes] | None = None
         self.repeats = Repeats()
-        """What came so far."""
+        """All that came so far."""
         self._on_flood = on_flood
 
     def __exit__(self, *error: object) -> None:

@@ -83,7 +83,7 @@ def curve_figure(
 
 
 def draw_curves(axes: Any, x_label: str, y_label: str, curves: Sequence[Curve], *, percent: bool = False) -> None:
-    """Draw curves into axes, whose vertical one reaches from 0 to 100 with ``percent``."""
+    """Draw curves into axes; with ``percent``, the vertical one reaches from 0 to 100."""
     for position, curve in enumerate(curves):
         ends = None
         if curve.intervals:

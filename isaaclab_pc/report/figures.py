@@ -45,7 +45,7 @@ class _Axis(NamedTuple):
     """The horizontal axis of curves."""
 
     field: Literal["env_steps", "wall_s"]
-    """What stands on it, a field of :class:`RunCurves` and :class:`CurvePoint`."""
+    """Field of :class:`RunCurves` and :class:`CurvePoint`."""
     label: str
     unit: float
     """Steps or seconds."""

@@ -2,6 +2,7 @@
 """The one thing that a script prints through, in one of four ways: live, lines, quiet, JSON."""
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -19,6 +20,10 @@ RUNNING_SECONDS = 30.0
 
 EVENT_MARK = "\x1e"
 """First character of a child's line that is an event: the record separator of RFC 7464. Other lines are text."""
+
+
+_ADVANCE_SECONDS = 1.0
+"""Least time between two words of a child about how far it has come [s]."""
 
 
 class Screen:
@@ -197,11 +202,14 @@ class Wire(Screen):
         self._stream = stream
         # The script has begun it.
         self._phase = Phase(phase="build")
+        self._advanced = -math.inf
 
     def advance(self, step: int, steps: int) -> None:
-        """Tell the script."""
+        """Tell the script, but not in every step."""
         super().advance(step, steps)
-        self._write_running()
+        if time.monotonic() >= self._advanced + _ADVANCE_SECONDS:
+            self._write_running()
+            self._advanced = time.monotonic()
 
     def _start_clock(self) -> None:
         """Leave the clock to the script: native code may keep this process's threads from running."""

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from trimesh.poses import compute_stable_poses
 
+from isaaclab_pc.assets.objects import DENSITY
 from isaaclab_pc.assets.objects.grasping import Floats, Grasps, spread, top_down_grasps
 from isaaclab_pc.errors import ConfigError
-
-DENSITY = 400.0
-"""Mass per volume [kg/m^3], about that of wood."""
 
 MASSES = (0.03, 0.25)
 """Smallest and largest mass [kg]."""
@@ -47,8 +45,6 @@ class Graspable:
     """[kg]"""
     inertia: Floats
     """About the centre of mass [kg m^2], (3, 3)."""
-    surface: Floats
-    """Points far apart on its surface [m], (64, 3)."""
     rest_quat: Floats
     """Orientations (x, y, z, w) in which it rests on a table, (R, 4)."""
     rest_height: Floats
@@ -149,7 +145,6 @@ def make_graspable(
         part_ends=np.cumsum([(len(hull.vertices), len(hull.faces)) for hull in hulls], axis=0).astype(np.int32),
         mass=mass,
         inertia=whole.moment_inertia / whole.mass * mass,
-        surface=_far_apart(points, 64),
         rest_quat=quat,
         rest_height=height,
         rest_chance=chance / chance.sum(),
@@ -177,13 +172,3 @@ def _resting(hull: trimesh.Trimesh) -> tuple[list[Rotation], Floats, Floats]:
     kept = sorted(kept, key=lambda one: -one[1])[:_MOST_POSES]
     order = [index for index, _ in kept]
     return [turns[index] for index in order], heights[order], np.array([chance for _, chance in kept])
-
-
-def _far_apart(points: Floats, count: int) -> Floats:
-    """Return points that are far from each other, the farthest from the origin first."""
-    kept = [int(np.linalg.norm(points, axis=1).argmax())]
-    distance = np.full(len(points), np.inf)
-    while len(kept) < count:
-        distance = np.minimum(distance, np.linalg.norm(points - points[kept[-1]], axis=1))
-        kept.append(int(distance.argmax()))
-    return points[kept]

@@ -15,22 +15,19 @@ from scipy.spatial.transform import Rotation
 Floats = NDArray[np.floating]
 
 
-@dataclass(frozen=True)
-class Gripper:
-    """A parallel gripper around its tool centre, in whose frame z is the way down and y that of the fingers [m]."""
-
-    opening: float = 0.04
-    """Distance of each finger from the tool centre when open."""
-    pad_half_width: float = 0.0105
-    """Half of a finger's pad along x."""
-    pad_half_height: float = 0.0095
-    """Half of it along z."""
-    finger_depth: float = 0.026
-    """Of a finger along y, behind its pad."""
-    palm_height: float = 0.041
-    """Of the palm above the tool centre."""
-    palm_half_width: float = 0.032
-    """Half of the palm along x; along y it is wider than any object."""
+# The gripper around its tool centre: z is the way down, the fingers close along y [m].
+OPENING = 0.04
+"""Distance of each finger from the tool centre when open."""
+PAD_HALF_WIDTH = 0.0105
+"""Half of a finger's pad along x."""
+PAD_HALF_HEIGHT = 0.0095
+"""Half of it along z."""
+FINGER_DEPTH = 0.026
+"""Of a finger along y, behind its pad."""
+_PALM_HEIGHT = 0.041
+"""Of the palm above the tool centre."""
+_PALM_HALF_WIDTH = 0.032
+"""Half of the palm along x; along y it is wider than any object."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +61,19 @@ _TABLE_CLEARANCE = 0.0115
 """Height of the tool centre above the table at least [m]: the pads end just above it."""
 _GAP = 0.006
 """Distance from which two surfaces along y have a gap between them [m]."""
+_MOST_WORSE = 0.8
+"""Cost beyond that of the best grasp at most."""
 _ALIGNED = 0.85
 """Cosine between a surface's normal and the fingers' way at least."""
 
 
-def top_down_grasps(points: Floats, normals: Floats, turn: Rotation, gripper: Gripper = Gripper()) -> Grasps:
+def top_down_grasps(points: Floats, normals: Floats, turn: Rotation) -> Grasps:
     """Find the grasps of an object that lies on a table, from above and for many yaws.
 
     Args:
         points: Points of its surface in its own frame, about its centre of mass [m], shape (M, 3), some thousands.
         normals: Outward normals there, shape (M, 3).
         turn: The rotation from its frame to that of the table, in which z is up.
-        gripper: Sizes of the gripper.
 
     Returns:
         The grasps, in the object's frame.
@@ -89,24 +87,24 @@ def top_down_grasps(points: Floats, normals: Floats, turn: Rotation, gripper: Gr
         # The tool's z points down, so it is turned by half a turn about x.
         quat = (to_gripper.inv() * Rotation.from_euler("x", math.pi)).as_quat()
         for x in np.arange(math.ceil(at[:, 0].min() / _STEP) * _STEP, at[:, 0].max(), _STEP):
-            near = np.abs(at[:, 0] - x) < gripper.pad_half_width + 0.002
-            below_palm = at[np.abs(at[:, 0] - x) < gripper.palm_half_width, 2]
+            near = np.abs(at[:, 0] - x) < PAD_HALF_WIDTH + 0.002
+            below_palm = at[np.abs(at[:, 0] - x) < _PALM_HALF_WIDTH, 2]
             slab = at[near]
             for z in _heights(at[:, 2]):
-                if len(slab) == 0 or below_palm.max() > z + gripper.palm_height:
+                if len(slab) == 0 or below_palm.max() > z + _PALM_HEIGHT:
                     continue
-                for y in _centers(slab, x, z, gripper):
-                    grasp = _close_at(slab, facing[near], np.array([x, y, z]), gripper)
+                for y in _centers(slab, x, z):
+                    grasp = _close_at(slab, facing[near], np.array([x, y, z]))
                     if grasp is not None:
                         found.append((to_gripper.inv().apply([x, y, z]), quat, *grasp))
     position, quats, width, cost = zip(*found, strict=True) if found else (np.zeros((0, 3)), np.zeros((0, 4)), (), ())
     return Grasps(np.array(position), np.array(quats), np.array(width), np.array(cost))
 
 
-def spread(grasps: Grasps, count: int, worse: float = 0.8) -> Grasps:
-    """Keep the best grasp and others, far from each other, that cost at most so much more."""
+def spread(grasps: Grasps, count: int) -> Grasps:
+    """Keep the best grasp and others, far from each other, that cost little more."""
     grasps = grasps[np.argsort(grasps.cost)]
-    grasps = grasps[grasps.cost < grasps.cost[0] + worse]
+    grasps = grasps[grasps.cost < grasps.cost[0] + _MOST_WORSE]
     axes = Rotation.from_quat(grasps.quat).as_matrix()[:, :, 1]
     nearest = np.full(len(grasps), np.inf)
     kept = [0]
@@ -128,10 +126,10 @@ def _heights(z: Floats) -> list[float]:
     return sorted({round(float(max(floor, height)), 4) for height in wanted})
 
 
-def _centers(slab: Floats, x: float, z: float, gripper: Gripper) -> list[float]:
+def _centers(slab: Floats, x: float, z: float) -> list[float]:
     """Return where the tool centre may be along y: in the middle of all that is there, or of a wall."""
-    is_between = np.abs(slab[:, 2] - z) < gripper.pad_half_height
-    is_between &= np.abs(slab[:, 0] - x) < gripper.pad_half_width
+    is_between = np.abs(slab[:, 2] - z) < PAD_HALF_HEIGHT
+    is_between &= np.abs(slab[:, 0] - x) < PAD_HALF_WIDTH
     y = np.sort(slab[is_between, 1])
     if len(y) < 6:
         return []
@@ -140,16 +138,16 @@ def _centers(slab: Floats, x: float, z: float, gripper: Gripper) -> list[float]:
     return sorted({round(float(center), 4) for center in ((y[0] + y[-1]) / 2.0, *walls)})
 
 
-def _close_at(slab: Floats, facing: Floats, center: Floats, gripper: Gripper) -> tuple[float, float] | None:
+def _close_at(slab: Floats, facing: Floats, center: Floats) -> tuple[float, float] | None:
     """Return width and cost of closing the fingers at a place; None where they meet something or do not hold."""
     x, y, z = (slab - center).T
-    comes_by = (z > -gripper.pad_half_height - 0.002) & (z < 0.05)
-    is_in_the_way = (np.abs(y) > gripper.opening - 0.003) & (np.abs(y) < gripper.opening + gripper.finger_depth)
+    comes_by = (z > -PAD_HALF_HEIGHT - 0.002) & (z < 0.05)
+    is_in_the_way = (np.abs(y) > OPENING - 0.003) & (np.abs(y) < OPENING + FINGER_DEPTH)
     if (comes_by & is_in_the_way).any():
         return None
 
-    between = (np.abs(z) < gripper.pad_half_height) & (np.abs(x) < gripper.pad_half_width)
-    between &= np.abs(y) < gripper.opening
+    between = (np.abs(z) < PAD_HALF_HEIGHT) & (np.abs(x) < PAD_HALF_WIDTH)
+    between &= np.abs(y) < OPENING
     if not between.any():
         return None
     left = y[between].min()

@@ -9,7 +9,8 @@ import numpy as np
 import trimesh
 from trimesh.grouping import group_rows
 
-from isaaclab_pc.assets.objects.graspable import DENSITY, Graspable, make_graspable
+from isaaclab_pc.assets.objects import DENSITY
+from isaaclab_pc.assets.objects.graspable import Graspable, make_graspable
 from isaaclab_pc.errors import ConfigError
 
 SUFFIXES = (".stl", ".obj", ".ply", ".glb")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A rigid object that is another one in each environment."""
+"""A rigid object that is another one in each environment. Loads Isaac Lab."""
 
 import isaaclab.sim as sim_utils
 import numpy as np

@@ -206,9 +206,3 @@ def errant_rectangle(
 def is_beside(leaf: wp.int32, env: wp.int32, scene: Scene) -> wp.bool:
     """Tell whether an environment's leaf gives no points, but surfaces that others are mixed with."""
     return leaf >= scene.leaf_ends[env] - scene.leaf_starts[env]
-
-
-@wp.func
-def num_drawn(area: wp.int32, share: wp.float32, state: wp.uint32) -> wp.int32:
-    """Draw how many of some pixels are of a small share: Poisson's numbers are those of so many rare events."""
-    return wp.min(wp.int32(wp.poisson(state, share * float(area))), area)

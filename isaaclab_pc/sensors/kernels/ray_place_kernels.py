@@ -5,7 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from isaaclab_pc.sensors.kernels.ray_error_kernels import errant_rectangle, is_beside, num_drawn
+from isaaclab_pc.sensors.kernels.ray_error_kernels import errant_rectangle, is_beside
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, crop_box, leaf_rectangle
 from isaaclab_pc.sensors.kernels.ray_tail_kernels import NO_TAIL, share_of_tail, tail_of_rectangle
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, permuted, sync_block
@@ -19,11 +19,11 @@ class Place:
     pixel: wp.vec3i
     """Camera, row and column."""
     leaf: wp.int32
-    """Number of the leaf whose rectangle holds it, among the environment's."""
+    """Number, among the environment's, of the leaf with the rectangle that it was drawn from."""
     is_mixture: wp.bool
     """Whether it is known to be one, where it is at an edge."""
     tail: wp.vec2f
-    """Of the rectangle."""
+    """Where the rectangle's tail begins, and the pair of faces, as of ``tail_of_rectangle``; 0 for none."""
 
 
 @wp.func
@@ -37,6 +37,12 @@ def num_leaves_of(env: wp.int32, scene: Scene) -> wp.int32:
     if scene.flies:
         return scene.leaf_starts[env + 1] - scene.leaf_starts[env]
     return scene.leaf_ends[env] - scene.leaf_starts[env]
+
+
+@wp.func
+def num_drawn(area: wp.int32, share: wp.float32, state: wp.uint32) -> wp.int32:
+    """Draw how many of some pixels are of a small share: Poisson's numbers are those of so many rare events."""
+    return wp.min(wp.int32(wp.poisson(state, share * float(area))), area)
 
 
 def make_places(with_errors: bool) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pixels that only large noise carries into the crop, such as those of a table's top below it.
 
-Of many such pixels few give a point. What a box with faces along the world's axes shows is behind the plane of a face,
+Of many such pixels few give a point. All of a box with faces along the world's axes is behind the plane of a face,
 so a sum of the pixel's three normal numbers must be large enough to lift it into the crop. Only as many pixels are
 drawn as have such a sum, and their numbers are drawn from the tail of its distribution.
 """
@@ -30,7 +30,7 @@ LEAST_TAIL = wp.constant(1.5)
 """Where a tail begins that is worth to be drawn from, in standard deviations."""
 NO_TAIL = wp.constant(-10.0)
 SLACK = wp.constant(1.0e-4)
-"""What rounding, and noise that differs between two pixels beside each other, may add to a reading [m]."""
+"""Added to a reading by rounding, and by noise that differs between neighbouring pixels, at most [m]."""
 
 
 @wp.struct

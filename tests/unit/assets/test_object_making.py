@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from isaaclab_pc.assets.objects import DENSITY
 from isaaclab_pc.assets.objects.families import KNOWN, UNSEEN
-from isaaclab_pc.assets.objects.graspable import DENSITY, MASSES, Graspable, make_graspable
-from isaaclab_pc.assets.objects.grasping import Gripper
+from isaaclab_pc.assets.objects.graspable import MASSES, Graspable, make_graspable
+from isaaclab_pc.assets.objects.grasping import FINGER_DEPTH, OPENING, PAD_HALF_HEIGHT, PAD_HALF_WIDTH
 from isaaclab_pc.assets.objects.sets import SETS, make_object
 from isaaclab_pc.errors import ConfigError
 
-GRIPPER = Gripper()
 BOX = (0.03, 0.05, 0.1)
 
 
@@ -66,14 +66,14 @@ def test_each_grasp_has_room_for_open_fingers_and_an_object_between(graspable: G
         # The tool's z points down there, and the pads end above the table.
         np.testing.assert_allclose((turn * tool).apply([0.0, 0.0, 1.0]), [0.0, 0.0, -1.0], atol=1e-6)
         height = turn.apply(graspable.grasp_position[index])[2] + graspable.rest_height[rest]
-        assert height > GRIPPER.pad_half_height
+        assert height > PAD_HALF_HEIGHT
 
         x, y, z = tool.inv().apply(points - graspable.grasp_position[index]).T
-        pads = np.abs(x) < GRIPPER.pad_half_width - 0.001
-        fingers = pads & (z < GRIPPER.pad_half_height) & (z > -0.04)
-        fingers &= (np.abs(y) > GRIPPER.opening) & (np.abs(y) < GRIPPER.opening + GRIPPER.finger_depth)
+        pads = np.abs(x) < PAD_HALF_WIDTH - 0.001
+        fingers = pads & (z < PAD_HALF_HEIGHT) & (z > -0.04)
+        fingers &= (np.abs(y) > OPENING) & (np.abs(y) < OPENING + FINGER_DEPTH)
         assert not fingers.any()
-        between = y[pads & (np.abs(z) < GRIPPER.pad_half_height) & (np.abs(y) < GRIPPER.opening)]
+        between = y[pads & (np.abs(z) < PAD_HALF_HEIGHT) & (np.abs(y) < OPENING)]
         assert np.ptp(between) == pytest.approx(graspable.grasp_width[index], abs=0.004)
 
 

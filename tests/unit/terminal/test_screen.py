@@ -93,9 +93,11 @@ def test_a_phase_says_how_far_it_has_come(monkeypatch):
     child, parent = Wire(wire), Lines(stream)
     parent.begin("build")
     child.begin("evaluate")
-    child.advance(120, 330)
+    for step in range(100):
+        child.advance(120 + step, 330)
     for line in wire.getvalue().split("\n")[:-1]:
         parent.receive(line)
+    assert wire.getvalue().count("running") <= 3, "not at every step"
     wait_until(lambda: re.search(r"evaluate: \d:\d\d:\d\d so far, step 120 of 330\n", stream.getvalue()))
     parent.begin("train")
     wait_until(lambda: re.search(r"train: \d:\d\d:\d\d so far\n", stream.getvalue()))
