@@ -59,8 +59,9 @@ def main(argv: Sequence[str]) -> int:
     folder = args.job.parent
 
     stream = _user_stream(job, folder)
-    # Where a crash or a hang was: a supervisor ends a process that hangs with SIGABRT, for its stacks.
-    faulthandler.enable()
+    # Where a crash or a hang was: a supervisor ends a process that hangs with SIGABRT, for its stacks. They come in
+    # fragments, between which the filter of native output would write its lines, did they not pass through it too.
+    faulthandler.enable(file=2)
     try:
         with use(Wire(stream)) as screen:
             return exit_code_of(lambda: work(job, folder, screen))

@@ -109,7 +109,7 @@ def test_a_flood_on_both_descriptors_is_logged_at_first_then_counted_and_warned_
 def test_the_last_words_of_a_crash_come_out_whole(child: Callable) -> None:
     done, log = child("""
         import faulthandler
-        faulthandler.enable()
+        faulthandler.enable(file=2)
         for number in range(200):
             libc.printf(b"flood %d\\n", number)
         os.write(2, b"terminate ")
