@@ -366,7 +366,6 @@ def turn_everything_on(cfg: Any) -> None:
     cfg.action = "tool_pose"
     cfg.randomization = "hard"
     cfg.goal_points = 4
-    cfg.guard.action_rate = 10.0
     points = cfg.scene.points
     points.features = ("normals", "segmentation", "one_hot", "camera")
     points.classes = ("table", "cube")

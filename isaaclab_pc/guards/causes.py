@@ -12,31 +12,28 @@ class Cause(IntFlag):
     ACTION = 1 << 0
     """The action is not finite or too large."""
 
-    ACTION_RATE = 1 << 1
-    """The action changed too much since the step before."""
-
-    POSITION = 1 << 2
+    POSITION = 1 << 1
     """A body is too far from its environment's origin."""
 
-    ORIENTATION = 1 << 3
+    ORIENTATION = 1 << 2
     """A body's quaternion is not of length 1."""
 
-    VELOCITY = 1 << 4
+    VELOCITY = 1 << 3
     """A body moves or turns too fast."""
 
-    JOINT_POSITION = 1 << 5
+    JOINT_POSITION = 1 << 4
     """A joint is beyond its limits by more than the margin."""
 
-    JOINT_VELOCITY = 1 << 6
+    JOINT_VELOCITY = 1 << 5
     """A joint is too fast."""
 
-    REWARD = 1 << 7
+    REWARD = 1 << 6
     """The reward is not finite or too large."""
 
-    OBSERVATION = 1 << 8
+    OBSERVATION = 1 << 7
     """A number of an observation group is not finite or too large."""
 
-    DEPTH = 1 << 9
+    DEPTH = 1 << 8
     """A depth image has a value that no renderer writes on purpose."""
 
     @property

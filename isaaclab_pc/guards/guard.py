@@ -122,7 +122,6 @@ class Guard:
         self._bad = dict(zip(Cause, self._found[4 * n :].view(torch.bool).view(-1, n), strict=True))
         # Causes with a mask in _bad that a kernel may have written since it was cleared.
         self._written: set[Cause] = set()
-        self._previous_action: torch.Tensor | None = None
 
     def _allocate_counters(self) -> None:
         self.env_counts = self._zeros(self.num_envs, torch.int64)
@@ -211,7 +210,7 @@ class Guard:
         return bad
 
     def check_actions(self, actions: torch.Tensor) -> torch.Tensor:
-        """Check actions (num_envs, ...) of any floating dtype and their change since the step before.
+        """Check actions (num_envs, ...) of any floating dtype.
 
         Returns:
             The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments. The given
@@ -226,25 +225,9 @@ class Guard:
         if self.repairs and self._allowed_actions is not None and not self.has_no_known_faults():
             # The bounds of what is no fault are wide: a task may not bear what is within them.
             actions = torch.where(actions == given, actions, actions.clamp(*self._allowed_actions))
-        if self.cfg.action_rate is not None:
-            self._check_change(actions)
         if self.has_no_known_faults():
             return actions
         return actions.masked_fill(self.excluded.view(-1, *[1] * (actions.dim() - 1)), 0.0)
-
-    def _check_change(self, actions: torch.Tensor) -> None:
-        if self._previous_action is None:
-            self._previous_action = torch.full_like(actions, math.nan)
-        previous = self._previous_action
-        bad = self._bad[Cause.ACTION_RATE]
-        bad.zero_()
-
-        def constants() -> list[Any]:
-            arrays = [wp.from_torch(previous), wp.from_torch(bad)]
-            return [self.cfg.action_rate, self.repairs, int(Cause.ACTION_RATE), *arrays, self.findings]
-
-        self.launch("change", kernels.check_change, self.num_envs, [wp.from_torch(actions)], constants)
-        self.raise_if(bad, "actions")
 
     def end_step(self) -> None:
         """Update the bench, and send to the host how many environments await a reset and how many are benched."""
@@ -309,8 +292,6 @@ class Guard:
         """Prepare for the new episodes of environments, shape (M,), int64."""
         # Not ``[env_ids] = number``, which copies the number to the device and waits for it.
         self.awaiting_reset.index_fill_(0, env_ids, False)
-        if self._previous_action is not None:
-            self._previous_action.index_fill_(0, env_ids, math.nan)
 
     def unbench_all(self) -> None:
         """Give benched environments a new chance; counters stay."""

@@ -43,9 +43,6 @@ class GuardCfg:
     action: Bounds | None = None
     """Actions as the policy gives them, before they are clipped."""
 
-    action_rate: float | None = None
-    """Largest change of an action from one step of an episode to the next; None accepts any: exploration jumps."""
-
     position: Bounds = (-100.0, 100.0)
     """Coordinates of free bodies, relative to their environment's origin [m]."""
 
@@ -87,7 +84,6 @@ class GuardCfg:
 
         for name in _POSITIVE:
             self._need(name, 0 < getattr(self, name) < math.inf, "a number above 0")
-        self._need("action_rate", self.action_rate is None or self.action_rate > 0, "null or a number above 0")
         self._need("quaternion_tolerance", 0 < self.quaternion_tolerance < 1, "a number above 0 and below 1")
         self._need("joint_position_margin", 0 <= self.joint_position_margin < math.inf, "a number of at least 0")
         for name in ("bench_steps", "bench_after"):

@@ -93,34 +93,6 @@ def check_values(
 
 
 @wp.kernel
-def check_change(
-    values: wp.array2d(dtype=wp.float32),
-    most: wp.float32,
-    repairs: wp.bool,
-    bits: wp.int32,
-    previous: wp.array2d(dtype=wp.float32),
-    bad: wp.array(dtype=wp.bool),
-    findings: Findings,
-):
-    """Check the change of numbers (N, D) since the last call, and keep them for the next; after NaN, any will do."""
-    env = wp.tid()
-
-    found = wp.bool(False)
-    for column in range(values.shape[1]):
-        value = values[env, column]
-        before = previous[env, column]
-        if wp.abs(value - before) > most:
-            found = True
-            if repairs:
-                values[env, column] = wp.clamp(value, before - most, before + most)
-        previous[env, column] = values[env, column]
-
-    if found:
-        bad[env] = True
-        record(findings, env, bits)
-
-
-@wp.kernel
 def check_joints(
     position: wp.array2d(dtype=wp.float32),
     velocity: wp.array2d(dtype=wp.float32),

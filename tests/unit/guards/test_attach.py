@@ -389,8 +389,7 @@ def test_the_counters_are_logged_beside_whatever_the_task_logs(log: Any) -> None
 
 
 def test_a_task_may_reset_by_a_mask() -> None:
-    env, guard = guarded(action_rate=1.0)
-    step(env, 5.0)
-    assert guard._previous_action is not None
+    env, guard = guarded()
+    guard.awaiting_reset.fill_(True)
     env._reset_idx(torch.tensor(only()))
-    assert guard._previous_action.isnan().flatten().tolist() == only()
+    assert guard.awaiting_reset.logical_not().tolist() == only()
