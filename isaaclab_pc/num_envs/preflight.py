@@ -4,13 +4,9 @@
 Past most of these ceilings nothing fails: cameras show other environments, contacts vanish, every step is slow.
 """
 
-# USD's type stubs say that every call returns None.
-# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
-
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError
@@ -39,13 +35,9 @@ NEWTON_BYTES_PER_ENV = 100_000
 PHYSX_BYTES_PER_ENV = 400_000
 """Host memory of one more environment on the CPU, at least: an arm, a table and a cube were measured to take 0.12 MB on
 Newton and 0.7 MB on ovphysx."""
-TRIANGLES = 10_000
-"""Most triangles of a collision mesh without a warning: a rule of thumb."""
 
 _RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install 'isaaclab[ovrtx]'")}
 """Renderers that are installed separately: the module that each needs, and how to install it."""
-_SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
-"""Approximations that cost the same for any mesh."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +66,14 @@ class Plan(JsonRecord):
     """Problems that the preflight found, for people."""
 
 
-def check_run(env_cfg: Any, machine: Machine, *, trial: bool, visualizers: Sequence[str] = ()) -> list[str]:
+def check_run(env_cfg: Any, machine: Machine, *, trial: bool) -> list[str]:
     """Refuse a run that cannot work, before a simulator starts; return the warnings for its user.
 
     Raises:
         ConfigError: All errors, one per line.
         MemoryError: The same in a ``trial`` where fewer environments may solve all of them: the search goes on below.
     """
-    return _refuse_errors(preflight(env_cfg, machine, visualizers), trial=trial)
+    return _refuse_errors(preflight(env_cfg, machine), trial=trial)
 
 
 def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *, trial: bool) -> list[str]:
@@ -133,36 +125,27 @@ def _refuse_errors(findings: list[Problem], *, trial: bool) -> list[str]:
     return [str(finding) for finding in findings]
 
 
-def preflight(env_cfg: Any, machine: Machine, visualizers: Sequence[str] = ()) -> list[Problem]:
+def preflight(env_cfg: Any, machine: Machine) -> list[Problem]:
     """Return errors and warnings of a run on a machine; starts nothing.
 
-    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set;
-    ``visualizers`` are those of Isaac Lab that will be on.
+    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
     """
     return [
         *_check_renderers(env_cfg),
         *_check_rtx(env_cfg),
-        *_check_viewport(env_cfg, visualizers),
         *_check_images(env_cfg),
         *_check_environments(env_cfg, machine.free_bytes),
         *_check_contact_patches(env_cfg),
-        *_check_colliders(env_cfg),
         *_check_threads(machine),
     ]
 
 
-def _parts(env_cfg: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every field of the scene and of the config itself, where direct environments keep some, with its path."""
-    for prefix, cfg in (("env.scene", env_cfg.scene), ("env", env_cfg)):
-        for name, value in vars(cfg).items():
-            yield f"{prefix}.{name}", value
-
-
 def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, config and renderer of every camera."""
-    for path, part in _parts(env_cfg):
-        if hasattr(part, "renderer_cfg"):
-            yield path, part, getattr(part.renderer_cfg, "renderer_type", "")
+    """Yield path, config and renderer of every camera of the scene and, of a direct environment, of its config."""
+    for prefix, cfg in (("env.scene", env_cfg.scene), ("env", env_cfg)):
+        for name, part in vars(cfg).items():
+            if hasattr(part, "renderer_cfg"):
+                yield f"{prefix}.{name}", part, getattr(part.renderer_cfg, "renderer_type", "")
 
 
 def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
@@ -211,18 +194,6 @@ def _check_rtx(env_cfg: Any) -> Iterator[Problem]:
             )
 
 
-def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Problem]:
-    """Find cameras beside Isaac Sim's viewport, which its renderer draws as one more image at each step."""
-    # Isaac Lab turns the viewport off in headless runs for that reason: its pull request 851.
-    paths = [path for path, _, renderer in _rendered_cameras(env_cfg) if renderer == "isaac_rtx"]
-    if "kit" in visualizers and paths:
-        yield _warning(
-            f"visualizer=kit: Isaac Sim draws its viewport beside {', '.join(paths)} at each step, which costs time "
-            "and GPU memory that num_envs=auto did not measure without it. Train with visualizer=null, or watch with "
-            "visualizer=viser.",
-        )
-
-
 def _check_images(env_cfg: Any) -> Iterator[Problem]:
     """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array."""
     num_envs = env_cfg.scene.num_envs
@@ -267,70 +238,6 @@ def _check_contact_patches(env_cfg: Any) -> Iterator[Problem]:
             "PhysX drops the contacts for which there is no room. If its log shows a patch buffer overflow, use "
             f"{setting}={PATCHES_PER_ENV * num_envs}.",
         )
-
-
-def _check_colliders(env_cfg: Any) -> Iterator[Problem]:
-    """Find collision meshes that slow every step of every environment; files on asset servers are not read."""
-    for path, part in _parts(env_cfg):
-        spawn = getattr(part, "spawn", None)
-        if getattr(spawn, "collision_from_visuals", False):
-            setting = f"{path}.spawn.collision_from_visuals"
-            yield _warning(
-                f"{setting}=true makes colliders of the meshes that are there to be looked at: use the file's own "
-                f"collision meshes, {setting}=false.",
-            )
-
-        triangles, field = _collider(spawn)
-        if triangles > TRIANGLES:
-            yield _warning(
-                f"{path}.spawn.{field}: each environment collides {triangles} triangles. Give the meshes the "
-                f"approximation convexHull, or use meshes of at most {TRIANGLES} triangles."
-            )
-
-
-def _collider(spawn: Any) -> tuple[int, str]:
-    """Return the triangles that an asset collides with other than as hulls or boxes, and the field to change."""
-    mesh = getattr(spawn, "mesh", None)
-    if mesh is not None and spawn.collision_props is not None:
-        props = spawn.mesh_collision_props
-        names = [part.mesh_approximation_name for part in (props if isinstance(props, list) else [props]) if part]
-        simple = any(name in _SIMPLE_COLLIDERS for name in names)
-        return (0 if simple else _mesh_triangles(mesh)), "mesh_collision_props"
-
-    usd_path = getattr(spawn, "usd_path", None)
-    # Whether Kit starts after a stage was opened with its pxr could not be tried.
-    if isinstance(usd_path, str) and Path(usd_path).is_file() and not is_installed("isaacsim"):
-        return _usd_triangles(usd_path), "usd_path"
-    return 0, ""
-
-
-def _mesh_triangles(mesh: Any) -> int:
-    """Count the triangles of a mesh in memory or in a local file; 0 where the file cannot be read here."""
-    if not isinstance(mesh, str):
-        return len(getattr(mesh, "mesh", mesh).faces)
-
-    import trimesh
-
-    path = Path(mesh)
-    is_readable = path.is_file() and path.suffix.lower().lstrip(".") in trimesh.available_formats()
-    return len(trimesh.load_mesh(path).faces) if is_readable else 0
-
-
-def _usd_triangles(path: str) -> int:
-    """Count the triangles of the collision meshes in a USD file."""
-    from pxr import Usd, UsdGeom, UsdPhysics
-
-    def collides(prim: Any) -> bool:
-        if not (prim.IsA(UsdGeom.Mesh) and prim.HasAPI(UsdPhysics.CollisionAPI)):
-            return False
-        enabled = UsdPhysics.CollisionAPI(prim).GetCollisionEnabledAttr().Get()
-        approximation = UsdPhysics.MeshCollisionAPI(prim).GetApproximationAttr().Get()
-        return enabled is not False and approximation not in _SIMPLE_COLLIDERS
-
-    stage = Usd.Stage.Open(path)
-    meshes = filter(collides, Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
-    faces = (UsdGeom.Mesh(prim).GetFaceVertexCountsAttr().Get() or () for prim in meshes)
-    return sum(corners - 2 for counts in faces for corners in counts)
 
 
 def _check_threads(machine: Machine) -> Iterator[Problem]:

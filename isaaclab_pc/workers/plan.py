@@ -13,7 +13,7 @@ from isaaclab_pc.workers.resolve import resolve
 def plan(job: PlanJob, *_: object) -> int:
     """Write the batch plan of a run and the findings of its preflight; ConfigError where the settings do not fit."""
     resolved = resolve(job.settings, job.num_envs, "plan")
-    findings = preflight(resolved.env_cfg, Machine.here(job.settings.device), job.settings.visualizers)
+    findings = preflight(resolved.env_cfg, Machine.here(job.settings.device))
     Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(job.result)
     return 0
 

@@ -75,7 +75,7 @@ def open_session(
     if watch is not None:
         watch.start(resolved, num_envs)
     machine = Machine.here(settings.device)
-    warnings = check_run(resolved.env_cfg, machine, trial=is_trial, visualizers=settings.visualizers)
+    warnings = check_run(resolved.env_cfg, machine, trial=is_trial)
 
     from isaaclab.utils.io import dump_yaml
 

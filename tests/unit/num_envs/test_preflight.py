@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The checks before a simulator starts, on Isaac Lab's own configs. Starts none."""
 
-# USD's type stubs say that every call returns None.
-# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
-
 import traceback
 from typing import Any
 
 import gymnasium as gym
-import isaaclab.sim as sim_utils
 import numpy as np
 import pytest
 import warp as wp
-from isaaclab.assets import AssetBaseCfg
 from isaaclab.sensors import CameraCfg
-from isaaclab.sim.schemas import UsdPhysicsCollisionCfg, UsdPhysicsMeshCollisionCfg
 from isaaclab_newton.physics import NewtonCfg
 from isaaclab_ov.physics import OvPhysxCfg
 from isaaclab_ov.renderers import OVRTXRendererCfg
 from isaaclab_physx.physics import PhysxCfg
 from isaaclab_physx.renderers import IsaacRtxRendererCfg
-from isaaclab_physx.sim.schemas import PhysxConvexHullCfg, PhysxSDFMeshCfg
-from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.envs.point_cloud_env_cfg import fit_depth_camera
@@ -127,15 +119,6 @@ def test_rtx_keeps_so_many_environments_apart(installed, renderer: Any, num_envs
     assert check(cfg) == []
 
 
-def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> None:
-    installed(*INSTALLED)
-    assert preflight.preflight(reach_cfg(), MACHINE, ["kit"]) == [], "another renderer draws this camera"
-    cfg = reach_cfg(renderer=IsaacRtxRendererCfg())
-    assert preflight.preflight(cfg, MACHINE, ["viser", "newton_gl"]) == []
-    (warning,) = check_run(cfg, MACHINE, trial=False, visualizers=["viser", "kit"])
-    assert "env.scene.camera" in warning
-
-
 def test_images_must_fit_into_one_warp_array() -> None:
     cfg = reach_cfg(32_768, obs="depth")
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
@@ -198,77 +181,6 @@ def test_physx_on_a_gpu_needs_room_for_contacts(physics: Any, num_envs: int, dev
         only(cfg, "warning", warning)
     else:
         assert check(cfg) == []
-
-
-# Colliders
-
-
-def mesh_asset(faces: int, props: Any) -> AssetBaseCfg:
-    mesh = sim_utils.MeshFileCfg.TriangleMeshCfg(np.zeros((3, 3)), np.zeros((faces, 3), int))
-    spawn = sim_utils.MeshFileCfg(mesh=mesh, collision_props=UsdPhysicsCollisionCfg(), mesh_collision_props=props)
-    return AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
-
-
-@pytest.mark.parametrize("props", [None, [UsdPhysicsMeshCollisionCfg()], PhysxSDFMeshCfg()])
-def test_detailed_colliders_give_a_warning(props: Any) -> None:
-    cfg = reach_cfg()
-    cfg.scene.part = mesh_asset(10_001, props)
-    assert "10001" in str(only(cfg, "warning", "env.scene.part.spawn.mesh_collision_props"))
-
-
-def test_hulls_small_meshes_and_meshes_without_collisions_do_not() -> None:
-    cfg = reach_cfg()
-    cfg.scene.hull = mesh_asset(10_001, [UsdPhysicsMeshCollisionCfg(), PhysxConvexHullCfg()])
-    cfg.scene.small = mesh_asset(10_000, None)
-    cfg.scene.visual = mesh_asset(10_001, None)
-    cfg.scene.visual.spawn.collision_props = None
-    assert check(cfg) == []
-
-
-def test_a_mesh_file_is_counted_and_one_that_is_elsewhere_is_not(tmp_path) -> None:
-    file = tmp_path / "mesh.obj"
-    vertices = "".join(f"v {x} {y} 0\n" for x in range(72) for y in range(72))
-    quads = [(72 * x + y + 1, 72 * x + y + 2, 72 * x + y + 74, 72 * x + y + 73) for x in range(71) for y in range(71)]
-    file.write_text(vertices + "".join("f {} {} {} {}\n".format(*quad) for quad in quads))
-    cfg = reach_cfg()
-    cfg.scene.part = mesh_asset(0, None)
-    cfg.scene.part.spawn.mesh = str(file)
-    only(cfg, "warning", str(2 * 71 * 71))
-    cfg.scene.part.spawn.mesh = "https://example.invalid/mesh.obj"
-    assert check(cfg) == []
-
-
-def test_the_colliders_of_a_usd_file_are_counted(tmp_path, installed) -> None:
-    installed()
-    stage = Usd.Stage.CreateNew(str(tmp_path / "part.usda"))
-    root: Any = UsdGeom.Xform.Define(stage, "/Part").GetPrim()
-    stage.SetDefaultPrim(root)
-    prims: dict[str, Any] = {}
-    for name, quads in (("hull", 9000), ("off", 9000), ("visual", 9000), ("mesh", 5000)):
-        mesh: Any = UsdGeom.Mesh.Define(stage, f"/Part/{name}")
-        mesh.CreateFaceVertexCountsAttr([4] * quads)
-        prims[name] = mesh.GetPrim()
-    for name in ("hull", "off", "mesh"):
-        UsdPhysics.CollisionAPI.Apply(prims[name])
-    UsdPhysics.MeshCollisionAPI.Apply(prims["hull"]).CreateApproximationAttr("convexHull")
-    UsdPhysics.CollisionAPI(prims["off"]).CreateCollisionEnabledAttr(False)
-    stage.Save()
-    cfg = reach_cfg()
-    spawn = sim_utils.UsdFileCfg(usd_path=str(tmp_path / "part.usda"))
-    cfg.scene.part = AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
-    assert check(cfg) == []
-    UsdGeom.Mesh(prims["mesh"]).GetFaceVertexCountsAttr().Set([4] * 5001)
-    stage.Save()
-    assert "10002" in str(only(cfg, "warning", "env.scene.part.spawn.usd_path"))
-
-
-def test_colliders_made_of_visual_meshes_give_a_warning() -> None:
-    cfg = reach_cfg()
-    spawn: Any = sim_utils.UrdfFileCfg(asset_path="arm.urdf", fix_base=True, joint_drive=None)
-    cfg.scene.part = AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
-    assert check(cfg) == []
-    cfg.scene.part.spawn.collision_from_visuals = True
-    only(cfg, "warning", "env.scene.part.spawn.collision_from_visuals")
 
 
 # What becomes of findings
