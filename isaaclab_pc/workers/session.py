@@ -23,7 +23,6 @@ from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.web_address import serve_isaaclab_viser
 from isaaclab_pc.workers.probe_watch import ProbeWatch
-from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 
@@ -135,7 +134,6 @@ def open_env(
         with _named("the environment", resolved.overrides), relax_thread_timers():
             env = gym.make(settings.task, cfg=resolved.env_cfg)
         with closing(env), ExitStack() as stack:
-            check_wrappers(settings.task, env)
             if resolved.guard is not None and resolved.guard.mode != "disabled":
                 from isaaclab_pc.guards import attach_guard
 
