@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find what makes a simulation unstable: drives too stiff for the time step, mass ratios, missing limits.
+"""Find drives that are too stiff for the time step.
 
 The checks are functions of arrays; :func:`check_scene` reads the arrays from a running Isaac Lab scene. They give
 warnings and no errors: a scene may work all the same, and the warning tells where to look when it does not.
@@ -10,12 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-MAX_MASS_RATIO = 1000.0
-"""Mass of the heaviest over that of the lightest body above which contact solvers converge slowly or not at all."""
-
-_UNLIMITED = 1e6
-"""Magnitude from which a limit means that there is none: PhysX uses the largest float, Newton 1e10."""
 
 
 def largest_stable_dt(
@@ -69,69 +63,15 @@ def check_drives(
     ]
 
 
-def check_masses(names: Sequence[str], masses: Sequence[float]) -> list[str]:
-    """Return a warning where the heaviest body has more than :data:`MAX_MASS_RATIO` times the mass of the lightest.
-
-    ``masses`` are those of the bodies ``names`` [kg]; bodies without mass do not count.
-    """
-    moving = sorted((mass, name) for name, mass in zip(names, masses, strict=True) if mass > 0.0)
-    if not moving or moving[-1][0] <= MAX_MASS_RATIO * moving[0][0]:
-        return []
-
-    light, lightest = moving[0]
-    heavy, heaviest = moving[-1]
-    return [
-        f"{heaviest} ({heavy:.4g} kg) has {heavy / light:.0f} times the mass of {lightest} ({light:.4g} kg): above "
-        f"{MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; raise the smaller mass"
-    ]
-
-
-def check_limits(
-    names: Sequence[str], position: ArrayLike, velocity: ArrayLike, effort: ArrayLike, *, asset: str = "the robot"
-) -> list[str]:
-    """Return a warning for each kind of limit that joints ``names``, J, of an ``asset`` lack.
-
-    They have lower and upper positions, (J, 2) [rad or m], velocities (J,) [rad/s or m/s] and efforts (J,) [N*m or N].
-    NaN, inf, 0 and magnitudes from 1e6 are no limits; a joint lacks one of position only if neither side has it.
-    """
-    lower, upper = np.asarray(position, dtype=np.float64).reshape(-1, 2).T
-    missing = {
-        "position": ~(_is_limit(lower) | _is_limit(upper)) | (lower >= upper),
-        "velocity": ~_is_limit(velocity) | (np.asarray(velocity) == 0.0),
-        "effort": ~_is_limit(effort) | (np.asarray(effort) == 0.0),
-    }
-    return [
-        f"{int(lacks.sum())} of {len(names)} joints of {asset} have no {kind} limit "
-        f"({', '.join(name for name, lack in zip(names, lacks, strict=True) if lack)}): a bad action is not bounded"
-        for kind, lacks in missing.items()
-        if lacks.any()
-    ]
-
-
-def _is_limit(values: ArrayLike) -> NDArray[np.bool_]:
-    return np.abs(np.asarray(values, dtype=np.float64)) < _UNLIMITED
-
-
 def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
-    """Return warnings about every articulation and rigid body of an initialized scene, as in its first environment.
+    """Return a warning for each drive of an initialized scene that is too stiff, as in its first environment.
 
     Drives that the solver integrates implicitly (PhysX) have no limit and are left out. MuJoCo Warp takes damping at
     the end of its own step and stiffness at the beginning; Isaac Lab's explicit actuators compute a force once per
     physics step. A joint's inertia is what it feels while all others are free (the inverse of the diagonal of the
     inverse mass matrix) in the present pose: no drive is stable that this finds unstable.
     """
-    warnings: list[str] = []
-    for asset_name, asset in scene.articulations.items():
-        data = asset.data
-        warnings += _check_actuators(asset, sim_cfg)
-        limits = (data.joint_pos_limits, data.joint_vel_limits, data.joint_effort_limits)
-        warnings += check_limits(asset.joint_names, *(limit.torch[0].cpu() for limit in limits), asset=asset_name)
-
-    bodies: dict[str, float] = {}
-    for asset_name, asset in {**scene.articulations, **scene.rigid_objects}.items():
-        masses = asset.data.body_mass.torch[0].flatten().tolist()
-        bodies |= {f"{asset_name}/{name}": mass for name, mass in zip(asset.body_names, masses, strict=True)}
-    return warnings + check_masses(list(bodies), list(bodies.values()))
+    return [warning for asset in scene.articulations.values() for warning in _check_actuators(asset, sim_cfg)]
 
 
 def _check_actuators(asset: Any, sim_cfg: Any) -> list[str]:
