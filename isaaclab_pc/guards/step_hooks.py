@@ -23,7 +23,7 @@ are. A step then goes as follows; at each point, hooks are called in the order i
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -102,8 +102,7 @@ class StepFilter:
 def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
     """Let a hook watch the steps of an unwrapped environment, until it is removed or the environment is closed.
 
-    It is called after those that were added before. The returned function removes it; without any hook, the environment
-    has its own methods again.
+    It is called after those that were added before. The returned function removes it.
     """
     methods = _methods_of(env)
     methods.hooks = (*methods.hooks, hook)
@@ -121,17 +120,6 @@ def _methods_of(env: Any) -> "_HookedMethods":
     return env.step_methods
 
 
-class _Replacement(NamedTuple):
-    """A method of one object that another one takes the place of."""
-
-    owner: Any
-    name: str
-    own: Any
-    """The object's own attribute that was there before; None if the class has the method."""
-
-    method: Any
-
-
 class _HookedMethods:
     """Takes the place of some methods of one environment and its managers."""
 
@@ -139,17 +127,16 @@ class _HookedMethods:
         self.hooks: tuple[StepHook, ...] = ()
         self._env = env
         self._filter: StepFilter | None = None
-        self._replaced: list[_Replacement] = []
 
-        self._own_step = self._replace(env, "step", self._step)
-        self._own_close = self._replace(env, "close", self._close)
+        self._own_step = _replace(env, "step", self._step)
+        self._own_close = _replace(env, "close", self._close)
         self._managed = hasattr(env, "action_manager")
         if self._managed:
-            self._own_set_targets = self._replace(env.action_manager, "process_action", self._set_targets)
-            self._own_dones = self._replace(env.termination_manager, "compute", self._compute_terminations)
+            self._own_set_targets = _replace(env.action_manager, "process_action", self._set_targets)
+            self._own_dones = _replace(env.termination_manager, "compute", self._compute_terminations)
         else:
-            self._own_set_targets = self._replace(env, "_pre_physics_step", self._set_targets)
-            self._own_dones = self._replace(env, "_get_dones", self._get_dones)
+            self._own_set_targets = _replace(env, "_pre_physics_step", self._set_targets)
+            self._own_dones = _replace(env, "_get_dones", self._get_dones)
 
     def use_filter(self, step_filter: StepFilter) -> None:
         if self._filter is not None:
@@ -157,22 +144,13 @@ class _HookedMethods:
 
         self._filter = step_filter
         env = self._env
-        self._own_reset = self._replace(env, "reset", self._reset)
-        self._own_reset_idx = self._replace(env, "_reset_idx", self._reset_idx)
+        self._own_reset = _replace(env, "reset", self._reset)
+        self._own_reset_idx = _replace(env, "_reset_idx", self._reset_idx)
         owner, name = (env.reward_manager, "compute") if self._managed else (env, "_get_rewards")
-        self._own_reward = self._replace(owner, name, self._get_rewards)
+        self._own_reward = _replace(owner, name, self._get_rewards)
 
     def remove(self, hook: StepHook) -> None:
         self.hooks = tuple(other for other in self.hooks if other is not hook)
-        # Where somebody else put a method over one of these, they stay: without hooks they only pass calls on.
-        unused = not self.hooks and self._filter is None
-        if unused and all(vars(owner).get(name) == method for owner, name, _, method in self._replaced):
-            for owner, name, own, _ in self._replaced:
-                if own is None:
-                    delattr(owner, name)
-                else:
-                    setattr(owner, name, own)
-            del self._env.step_methods
 
     # In the order of a step.
 
@@ -242,9 +220,9 @@ class _HookedMethods:
             for hook in reversed(hooks):
                 stack.callback(hook.close)
 
-    def _replace(self, owner: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Put a method in the place of an object's own, which is returned."""
-        own = getattr(owner, name)
-        self._replaced.append(_Replacement(owner, name, vars(owner).get(name), method))
-        setattr(owner, name, method)
-        return own
+
+def _replace(owner: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a method in the place of an object's own, which is returned."""
+    own = getattr(owner, name)
+    setattr(owner, name, method)
+    return own
