@@ -27,10 +27,8 @@ from isaaclab_pc.cli.command_line import LAUNCHER, Command
 from isaaclab_pc.cli.sweep import launcher_settings, run_each
 from isaaclab_pc.cluster.local_kernels import local_kernel_cache
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.num_envs.profile import default_path
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
-from isaaclab_pc.run.kernel_cache import shared_kernel_cache
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.user_stream import standard_streams
@@ -44,10 +42,6 @@ _LEAST = {"timeout_min": 1, "max_num_timeout": 0, "array_parallelism": 1}
 
 _STOPPED = (ExitCode.PREEMPTED, 138, 140, 143)
 """Exit codes of a job that was told to stop; those of the signals are from before it heeds them."""
-
-_ENVIRONMENT = ("PYTHONPATH", "XDG_CACHE_HOME", "WARP_CACHE_PATH", "SLURM_TMPDIR", "TMPDIR", "OMP_NUM_THREADS")
-_ENVIRONMENT_GROUPS = ("SBATCH_", "SRUN_", "APPTAINER", "SUBMITIT_")
-"""Environment variables that a job reads, and beginnings of others."""
 
 Check = Callable[[RunSettings, bool], RunSettings]
 """Refuses settings that the node would refuse, which has a GPU or not; returns those to submit."""
@@ -293,7 +287,7 @@ def _requeue_lines(restarts: int) -> list[str]:
 
 
 def _show(executor: Any, runs: int) -> None:
-    """Print the batch script, and the environment variables that a job reads."""
+    """Print the batch script."""
     if not hasattr(executor, "_submitit_command_str") or not executor._make_submission_file_text("", ""):
         print("dry run: submitit's local executor writes no batch script", flush=True)
         return
@@ -301,12 +295,6 @@ def _show(executor: Any, runs: int) -> None:
         executor.parameters["map_count"] = runs
     print(f"\n{executor._make_submission_file_text(executor._submitit_command_str, '')}")
 
-    print("# environment: sbatch hands on all of it; a job reads these")
-    others = sorted(name for name in os.environ if name.startswith(_ENVIRONMENT_GROUPS))
-    for name in (*_ENVIRONMENT, *others):
-        print(f"#   {name}={os.environ[name]}" if name in os.environ else f"#   {name} is not set")
-    print(f"# num_envs=auto: answers are shared through {default_path()}")
-    print(f"# kernels: a copy of {shared_kernel_cache()} in $SLURM_TMPDIR, else in $TMPDIR, else in /tmp")
     print("# dry run: nothing was submitted", flush=True)
 
 

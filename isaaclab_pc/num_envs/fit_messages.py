@@ -58,7 +58,7 @@ def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
     if timed_out:
         what = f"{smallest}: that says nothing of what fits."
     elif result.stop is StopReason.COMPLETE:
-        what = f"no size fits, not even {smallest}.{_memory_needed(smallest)}"
+        what = f"no size fits, not even {smallest}."
     else:
         what = f"no size that was tried fits, down to {smallest}; scaling.{limit} ended the search there."
 
@@ -82,13 +82,3 @@ def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
     *others, last = ways
     advice = f"{', '.join(others)}, or {last}" if others else last
     return f"{asked}: {what} To go on, {advice}. Output of the trial: {smallest.log}"
-
-
-def _memory_needed(smallest: Trial) -> str:
-    """Say how much memory the task needs at least: a trial that was ended shows only that it is more."""
-    if smallest.outcome is not Outcome.OVER_BUDGET:
-        return ""
-    on_gpu = smallest.device_budget is not None and (smallest.device_bytes or 0) > smallest.device_budget
-    budget = (smallest.device_budget if on_gpu else smallest.host_budget) or 0
-    needed = f" The task needs more than {format_size(budget)} of {'GPU' if on_gpu else 'host'} memory for "
-    return needed + ("one environment." if smallest.num_envs == 1 else f"its first {smallest.num_envs} environments.")

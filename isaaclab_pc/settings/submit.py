@@ -16,7 +16,7 @@ class SubmitSettings(ScriptSettings):
     """Jobs of a SLURM cluster, with hydra/launcher=slurm (docs/clusters.md)."""
 
     dry_run: bool = False
-    """Print the sbatch file and the environment variables that matter, and submit nothing."""
+    """Print the sbatch file, and submit nothing."""
 
     image: ImagePath | None = None
     """Run the jobs inside of this Apptainer image, which has isaaclab_pc[cluster] installed."""
