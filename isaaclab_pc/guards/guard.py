@@ -35,15 +35,6 @@ class Guard:
 
     Call :meth:`begin_step`, then any number of checks, then :meth:`end_step`. Results stay on the device. Only mode
     ``raise``, :meth:`pending_counts` and, when one more environment is benched, :meth:`benched_ids` wait for it.
-
-    Example:
-        .. code-block:: python
-
-            guard = Guard(GuardCfg(), num_envs=2, device="cpu", task="Lift")
-            guard.begin_step()
-            bad = guard.check(Cause.REWARD, torch.tensor([0.5, float("nan")]))  # [False, True]
-            guard.end_step()
-            int(guard.counts["reward"])  # 1
     """
 
     def __init__(

@@ -32,18 +32,6 @@ class StepHook:
     """Watches the steps of an environment; override what is needed. A hook changes nothing that it is given.
 
     An exception in a hook ends the step, as one of the environment's own code does.
-
-    Example:
-        .. code-block:: python
-
-            class PrintSpeed(StepHook):
-                def after_physics(self) -> None:
-                    print(env.scene["robot"].data.joint_vel.torch.abs().max())
-
-
-            remove = add_step_hook(env.unwrapped, PrintSpeed())
-            env.step(actions)
-            remove()
     """
 
     def before_step(self, action: torch.Tensor) -> None:

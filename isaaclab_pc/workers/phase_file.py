@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from isaaclab_pc.agents.networks import ObservationEncoder
 from isaaclab_pc.guards.step_hooks import StepHook
 from isaaclab_pc.learners import Runner
-from isaaclab_pc.learners.common.policy_protocols import HasChunks
 from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
 
 
@@ -28,7 +28,7 @@ class PhaseFile(StepHook):
 
     def note_chunk(self, runner: Runner) -> None:
         """Note how many samples the policy's encoders hold at once."""
-        encoders = (module for module in runner.policy().modules() if isinstance(module, HasChunks))
+        encoders = (module for module in runner.policy().modules() if isinstance(module, ObservationEncoder))
         known = [samples for encoder in encoders if (samples := encoder.samples_at_once())]
         self._progress = replace(self._progress, chunk=min(known, default=0))
 

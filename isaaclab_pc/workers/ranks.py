@@ -107,11 +107,6 @@ class Ranks:
             )
         return path
 
-    def clock_skew(self) -> float:
-        """Return how far the clocks of the ranks are apart, on the first rank; on any other 0 [s]."""
-        times = self.gather(time.time())
-        return max(times) - min(times)
-
     def disconnect(self) -> None:
         """Wait until all ranks have come here, and part: from here on, each ends by itself."""
         if self.size > 1:

@@ -36,9 +36,6 @@ from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
 
-_CLOCK_SKEW_SECONDS = 5.0
-"""Largest difference between the ranks' clocks without a warning [s]: they are read one after another."""
-
 
 def train(job: TrainJob, folder: Path, screen: Screen) -> int:
     """Train to the run's last iteration, then evaluate; of several ranks, the job and folder of the first one count.
@@ -51,7 +48,6 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
     ranks.connect()
     folder = ranks.first_ranks_folder(folder)
     job = ranks.tell(job)
-    skew = ranks.clock_skew()
     settings = ranks.own_settings(job.settings)
     assert settings.num_envs != "auto"
     record = RunRecord.load(folder)
@@ -67,8 +63,6 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
             session.runner.load(job.checkpoint, {"task": settings.task})
         # Environment and agent were built with them.
         job.settings.save(folder / SETTINGS_NAME)
-        if skew > _CLOCK_SKEW_SECONDS:
-            screen.warn(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare")
         _hold_to_budget(settings, heart.gpu)
         _introduce(session, settings, record, screen, ranks.size)
         record_faults(session.env, settings, folder / "dumps")

@@ -24,15 +24,6 @@ class HasPolicy(Protocol):
 
 
 @runtime_checkable
-class HasChunks(Protocol):
-    """Encoders of observations that pass a minibatch in parts."""
-
-    def samples_at_once(self) -> int:
-        """Return how many samples' activations are held at once; 0 where nothing is encoded."""
-        ...
-
-
-@runtime_checkable
 class ActsFromState(Protocol):
     """A policy with a memory that is given from outside, as programs without its library do.
 

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import torch
 
+from isaaclab_pc.agents.networks import ObservationEncoder
+from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.learners import Decision
 from tests.unit.workers.fake_env import FakeEnv
 
@@ -47,8 +49,11 @@ class SessionEnv(FakeEnv):
         pass
 
 
-class FakeEncoder(torch.nn.Module):
+class FakeEncoder(ObservationEncoder):
     """Encodes nothing, 48 samples at once."""
+
+    def __init__(self):
+        super().__init__({}, EncoderSettings())
 
     def samples_at_once(self):
         return 48

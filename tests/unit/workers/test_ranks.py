@@ -91,11 +91,6 @@ def test_a_rank_that_paused_goes_on_with_new_episodes_as_the_first_one_does(rank
     assert done == ["train", "new episodes", "train"]
 
 
-def test_clocks_that_differ_are_noticed_by_the_first_rank(rank) -> None:
-    ranks = rank(0, 3, gather=lambda own: [own, own - 40.0, own + 20.0])
-    assert ranks.clock_skew() == pytest.approx(60.0)
-
-
 def test_a_rank_ends_some_time_after_its_launcher(tmp_path: Path) -> None:
     start_rank = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WATCHED!r}])"
     with subprocess.Popen([sys.executable, "-c", start_rank], stdout=subprocess.PIPE, text=True) as launcher:

@@ -123,13 +123,6 @@ def test_a_budget_that_is_given_holds_in_the_run(given, held):
     assert calls == held
 
 
-def test_clocks_of_nodes_that_differ_are_said(train, fake_session, monkeypatch):
-    fake_session()
-    monkeypatch.setattr(worker.Ranks, "clock_skew", lambda self: 42.0)
-    assert train() == 0
-    assert " 42 s " in train.output
-
-
 def test_the_record_is_written_with_checkpoints_and_read_with_the_iterations_since(run, train, fake_session):
     seen = []
 
