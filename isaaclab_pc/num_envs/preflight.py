@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of a run's resolved config against ceilings of renderers, PhysX and the machine, before a simulator starts.
+"""Checks of a run's resolved config against ceilings of renderers and the machine, before a simulator starts.
 
-Past most of these ceilings nothing fails: cameras show other environments, contacts vanish, every step is slow.
+Past most of these ceilings nothing fails: cameras show other environments, every step is slow.
 """
 
 import math
@@ -24,9 +24,6 @@ RTX_TILES = 4096
 environments each other's images (Isaac Lab pull request 7740, on an L40)."""
 WARP_ELEMENTS = 2**31 - 1
 """Largest extent of a Warp array along one axis (``warp._src.types.check_array_shape``)."""
-PATCHES_PER_ENV = 40
-"""Contact patches per environment, as PhysX's default buffer has at Isaac Lab's usual 4096 environments. Measured
-elsewhere: 55 needed per environment (Isaac Lab issue 176); 13 let a hand's grasps fail (unilabsim/unisim issue 292)."""
 ROLLOUT_SHARE = 0.5
 """Largest share of the free memory that a rollout's observations take without a warning; minibatches come on top."""
 BYTES_PER_PIXEL = 8
@@ -135,7 +132,6 @@ def preflight(env_cfg: Any, machine: Machine) -> list[Problem]:
         *_check_rtx(env_cfg),
         *_check_images(env_cfg),
         *_check_environments(env_cfg, machine.free_bytes),
-        *_check_contact_patches(env_cfg),
         *_check_threads(machine),
     ]
 
@@ -222,21 +218,6 @@ def _check_environments(env_cfg: Any, free: int) -> Iterator[Problem]:
             f"num_envs={num_envs}: the environments and their images take {format_size(size)} at least, and "
             f"{format_size(free)} are free. Use at most num_envs={free // (images + simulation)}, smaller images, or "
             "num_envs=auto.",
-        )
-
-
-def _check_contact_patches(env_cfg: Any) -> Iterator[Problem]:
-    """Find a small buffer of PhysX on a GPU: it drops the contacts that do not fit and only logs it."""
-    patches = getattr(env_cfg.sim.physics, "gpu_max_rigid_patch_count", None)
-    if patches is None or not str(env_cfg.sim.device).startswith("cuda"):
-        return
-    num_envs = env_cfg.scene.num_envs
-    if patches < PATCHES_PER_ENV * num_envs:
-        setting = "env.sim.physics.gpu_max_rigid_patch_count"
-        yield _warning(
-            f"{setting}={patches} leaves {patches / num_envs:.0f} contact patches to each of {num_envs} environments; "
-            "PhysX drops the contacts for which there is no room. If its log shows a patch buffer overflow, use "
-            f"{setting}={PATCHES_PER_ENV * num_envs}.",
         )
 
 

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 from isaaclab.sensors import CameraCfg
-from isaaclab_newton.physics import NewtonCfg
-from isaaclab_ov.physics import OvPhysxCfg
 from isaaclab_ov.renderers import OVRTXRendererCfg
-from isaaclab_physx.physics import PhysxCfg
 from isaaclab_physx.renderers import IsaacRtxRendererCfg
 
 from isaaclab_pc.cli.compose import compose
@@ -36,7 +33,7 @@ HUGE = Machine(free_bytes=1 << 50, threads=2, cores=2)
 INSTALLED = ("isaacsim", "ovrtx")
 
 
-def reach_cfg(num_envs: int = 64, device: str = "cpu", renderer: Any = None, physics: Any = None, **fields: Any) -> Any:
+def reach_cfg(num_envs: int = 64, device: str = "cpu", renderer: Any = None, **fields: Any) -> Any:
     cfg: Any = ReachEnvCfg(**fields)
     cfg.sim.device = device
     cfg.scene.num_envs = num_envs
@@ -45,7 +42,6 @@ def reach_cfg(num_envs: int = 64, device: str = "cpu", renderer: Any = None, phy
     if renderer is not None:
         cfg.scene.camera.renderer_cfg = renderer
         cfg.scene.camera.width, cfg.scene.camera.height = 48, 36
-    cfg.sim.physics = physics or cfg.sim.physics
     return cfg
 
 
@@ -156,31 +152,6 @@ def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(ins
     installed()
     cfg = reach_cfg(10_000_000, obs="state", renderer=IsaacRtxRendererCfg())
     only(cfg, "error", "env.scene.camera.renderer_cfg", HUGE)
-
-
-# PhysX
-
-
-PATCHES = "env.sim.physics.gpu_max_rigid_patch_count=327680"
-
-
-@pytest.mark.parametrize(
-    ("physics", "num_envs", "device", "warning"),
-    [
-        (PhysxCfg(), 8192, "cuda:0", PATCHES),
-        (OvPhysxCfg(), 8192, "cuda:0", PATCHES),
-        (PhysxCfg(gpu_max_rigid_patch_count=327_680), 8192, "cuda:0", ""),
-        (PhysxCfg(), 4096, "cuda:0", ""),
-        (OvPhysxCfg(), 8192, "cpu", ""),
-        (NewtonCfg(), 8192, "cuda:0", ""),
-    ],
-)
-def test_physx_on_a_gpu_needs_room_for_contacts(physics: Any, num_envs: int, device: str, warning: str) -> None:
-    cfg = reach_cfg(num_envs, device, physics=physics)
-    if warning:
-        only(cfg, "warning", warning)
-    else:
-        assert check(cfg) == []
 
 
 # What becomes of findings
