@@ -86,20 +86,14 @@ def expand_preset(settings: PhysicsSettings, backend: str, control_period: float
     """
     if settings.preset is None:
         return settings
-    if settings.preset not in PRESETS.get(backend, {}):
-        if backend in PRESETS:
-            others = " or ".join(f"physics.preset={name}" for name in PRESETS[backend])
-            raise ConfigError(
-                f"physics.preset={settings.preset} does not exist on {backend}, where cheaper settings lose grasped "
-                f"objects: use {others}, or physics=ovphysx."
-            )
-        values = PRESETS["ovphysx"][settings.preset]
-        given = " ".join(f"physics.{name}={value:.6g}" for name, value in values.items())
+    presets = PRESETS.get(backend, {})
+    if settings.preset not in presets:
+        others = " or ".join(f"physics.preset={name}" for name in presets)
         raise ConfigError(
-            f"physics.preset={settings.preset} is not known for {backend}, where it was never measured: leave it out "
-            f"and give {given}, which is this preset on ovphysx, the same PhysX without Kit; or use physics=ovphysx."
+            f"physics.preset={settings.preset} does not exist on {backend}: use "
+            f"{others or 'physics.dt and physics.position_iterations'}, or physics=ovphysx."
         )
-    values = dict(PRESETS[backend][settings.preset])
+    values = dict(presets[settings.preset])
     # The tolerance keeps a step that divides the period exactly from being halved by rounding.
     values["dt"] = control_period / (settings.decimation or math.ceil(control_period / values["dt"] - 1e-6))
     given = {name for name, value in settings.model_dump().items() if value is not None}

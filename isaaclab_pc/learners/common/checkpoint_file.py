@@ -13,7 +13,6 @@ import random
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,24 +87,6 @@ def check_intact(path: Path) -> dict[str, Any]:
     except _UNREADABLE as error:
         raise ConfigError(f"checkpoint {path} is damaged ({error}): nothing was loaded") from error
     return header
-
-
-@contextmanager
-def restoring(path: Path) -> Iterator[None]:
-    """Name the checkpoint where a library cannot take what it holds.
-
-    Raises:
-        ConfigError: The block raised; what it was to restore must not be used.
-    """
-    try:
-        yield
-    except ConfigError:
-        raise
-    except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise ConfigError(
-            f"checkpoint {path} holds what cannot be restored ({type(error).__name__}: {reason}): take another one"
-        ) from error
 
 
 def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:

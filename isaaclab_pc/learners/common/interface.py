@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.agents.observation_groups import split_history
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.common.checkpoint_file import (
     check_header,
     check_weights,
     load_checkpoint,
     read_header,
-    restoring,
     rng_state,
     save_checkpoint,
     set_rng_state,
@@ -253,14 +253,15 @@ class Runner(ABC):
         ``expected`` are values that the header must have, besides the runner, the observations and the actions.
 
         Raises:
-            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
+            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed. Or the
+                library cannot take what it holds, and the runner must not be used.
         """
         check_header(read_header(path), {**(expected or {}), **self._identity}, path)
         state, header = load_checkpoint(path, self._device, (*self._library_state(), "rng", "environment", "iteration"))
         check_weights(path, self._networks(), state["algorithm"])
 
         # Everything was checked: from here on, the runner changes.
-        with restoring(path):
+        try:
             self.completed_iterations = operator.index(state["iteration"])
             self._restore_library(state)
             set_rng_state(state["rng"], self._device)
@@ -271,6 +272,13 @@ class Runner(ABC):
             elif hasattr(base, "common_step_counter"):
                 base.common_step_counter = operator.index(state["environment"]["steps"])
                 base.reset()
+        except ConfigError:
+            raise
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise ConfigError(
+                f"checkpoint {path} holds what cannot be restored ({type(error).__name__}: {reason}): take another one"
+            ) from error
         return header
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:

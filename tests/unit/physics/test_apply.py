@@ -220,7 +220,7 @@ def test_what_is_given_wins_over_the_preset() -> None:
 @pytest.mark.parametrize(
     ("backend", "preset", "message"),
     [
-        ("isaacsim_physx", "robust", r"preset=robust.*isaacsim_physx.*physics\.position_iterations=16"),
+        ("isaacsim_physx", "robust", r"preset=robust.*isaacsim_physx.*physics\.position_iterations.*physics=ovphysx"),
         ("newton_mjwarp", "fast", r"preset=fast.*newton_mjwarp.*preset=balanced.*preset=robust"),
     ],
 )
