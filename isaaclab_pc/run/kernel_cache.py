@@ -17,7 +17,7 @@ from isaaclab_pc.utils.packages import installed_versions
 _COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
 """Files of Warp's compiled kernels, by kind of device."""
 
-_UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
+UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
 """Names of entries that Warp is still building, or that are still being copied."""
 
 
@@ -43,7 +43,7 @@ def check_kernel_cache() -> None:
     folder = shared_kernel_cache() / version
     if "WARP_CACHE_PATH" not in os.environ:
         if replaced is not None and not folder.exists():
-            _copy_kernels(replaced / "warp" / version, folder)
+            copy_kernels(replaced / "warp" / version, folder)
         return
 
     try:
@@ -86,12 +86,12 @@ def _has_kernels(device: str) -> bool:
     return any(True for pattern in _COMPILED[_kind(device)] for _ in cache.glob(f"*/*/{pattern}"))
 
 
-def _copy_kernels(source: Path, target: Path) -> None:
+def copy_kernels(source: Path, target: Path) -> None:
     """Copy one version's kernels into a new folder; where that fails, warn, and leave the new one empty."""
     if not source.is_dir():
         return
     try:
-        shutil.copytree(source, target, ignore=lambda _, names: {*filter(_UNFINISHED.search, names)})
+        shutil.copytree(source, target, ignore=lambda _, names: {*filter(UNFINISHED.search, names)})
     except OSError as error:
         shutil.rmtree(target, ignore_errors=True)
         current().warn(f"warning: the kernels in {source} cannot be used: {error}")
