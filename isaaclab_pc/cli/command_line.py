@@ -79,7 +79,7 @@ class Takes:
     """Settings of a run, other names for them, and groups of settings, as for :func:`keys_of`."""
 
     options: Sequence[str] = ()
-    """Words without a value, such as ``--list``, beside those that every script has."""
+    """Words without a value, such as ``--all``, beside those that every script has."""
 
     sweeps: bool = False
     """Whether it starts several runs or jobs of a cluster, which is what Hydra's flags and settings are for."""

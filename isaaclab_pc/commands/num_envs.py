@@ -110,10 +110,6 @@ def find_num_envs(
     screen = current()
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 
-    budget = [] if search.budget is None else [f"scaling.budget={search.budget}"]
-    given = [*budget, *run.env_overrides, *run.agent_overrides]
-    where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {search.device}"
-
     def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
         job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
         return worker_command(job, result_path.with_suffix(".job.json"))
@@ -134,7 +130,6 @@ def find_num_envs(
             answer_parts(run),
             show,
             retry=functools.partial(retry_overrides, smallest=search.usual_smallest),
-            label=" ".join([f"{run.task} ({where}, {search.resolved_objective})", *given]),
             processes=processes,
             reserve=reserve,
         )
