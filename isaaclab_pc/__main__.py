@@ -25,7 +25,6 @@ Commands
 
 # As launch.child_process.ExitCode, which would load much for a line of help.
 _REFUSED = 2
-_LOST = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,13 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The command's name and its arguments; None: those of this process.
 
     Returns:
-        The exit code: that of the command; 2 where there is no such command; 5 where the help could not be written.
+        The exit code: that of the command; 2 where there is no such command.
     """
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("-h", "--help"):
-        with standard_streams() as lost:
+        with standard_streams():
             print(HELP, end="")
-            return _LOST if lost() else 0
+        return 0
     if name not in COMMANDS:
         with standard_streams():
             print(f"error: {name} is not a command: {closest(name, COMMANDS)} See {PROGRAM} --help.", file=sys.stderr)

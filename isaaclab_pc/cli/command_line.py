@@ -15,7 +15,6 @@ from hydra.errors import HydraException
 from isaaclab_pc.cli.task_names import resolve_task, short_names
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
-from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
 LAUNCHER = "hydra/launcher"
@@ -79,7 +78,7 @@ class Takes:
     """Settings of a run, other names for them, and groups of settings, as for :func:`keys_of`."""
 
     options: Sequence[str] = ()
-    """Words without a value, such as ``--list``, beside those that every script has."""
+    """Words without a value, such as ``--all``, beside those that every script has."""
 
     sweeps: bool = False
     """Whether it starts several runs or jobs of a cluster, which is what Hydra's flags and settings are for."""
@@ -90,7 +89,7 @@ class Takes:
         own = settings_of(self.own) if self.own is not None else ()
         taken = keys_of(*self.run)
         of_run = [key for key in (*SETTINGS, *GROUPS) if taken(GROUPS.get(key, key))]
-        return list(dict.fromkeys([*own, *settings_of(OutputSettings), *of_run]))
+        return list(dict.fromkeys([*own, *of_run]))
 
 
 ANYTHING = Takes(run=EVERY_SETTING, sweeps=True)

@@ -3,8 +3,6 @@
 
 import contextlib
 import functools
-import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,17 +10,14 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.processes.child_process import is_stop
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
 from isaaclab_pc.settings.physics import BACKENDS
-from isaaclab_pc.terminal.screen import current
 
 CONFIG_MODULE = "isaaclab_pc.conf"
 CONFIG_NAME = "train"
@@ -65,30 +60,11 @@ def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: S
 
 @functools.cache
 def store_settings() -> None:
-    """Put the names and defaults of all settings where Hydra finds them, whatever plugins it has."""
-    _load_plugins()
+    """Put the names and defaults of all settings where Hydra finds them."""
     store = ConfigStore.instance()
     store.store(name="run_settings", node=RunSettings().model_dump())
     for backend in BACKENDS:
         store.store(group="physics", name=backend, node=PhysicsSettings(backend=backend).model_dump())
-
-
-def _load_plugins() -> None:
-    """Let Hydra find its plugins; a broken one is warned of and left out. Hydra passes over an ImportError alone."""
-    while True:
-        try:
-            Plugins.instance()
-            return
-        except (Exception, SystemExit) as error:
-            frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-            scan = next((frame for frame in frames if frame.f_code.co_name == "_scan_all_plugins"), None)
-            name = None if scan is None else scan.f_locals.get("modname")
-            if is_stop(error) or name is None or name in sys.modules:
-                raise
-            why = f"{type(error).__name__}: {on_one_line(error)}"
-            current().warn(f"warning: the Hydra plugin {name} cannot be imported, and is left out: {why}")
-            # Hydra passes over a module that is None.
-            sys.modules[name] = None  # pyright: ignore[reportArgumentType]
 
 
 def on_one_line(error: BaseException) -> str:

@@ -5,22 +5,18 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from isaaclab_pc.cli.command_line import JSON_FLAG, split_own
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.cli.command_line import JSON_FLAG
 from isaaclab_pc.processes.child_process import ExitCode, exit_code_of, was_stopped
-from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.terminal.live import LiveScreen, is_terminal
 from isaaclab_pc.terminal.program_name import as_started
-from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, current, use
+from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, use
 from isaaclab_pc.terminal.user_stream import UserStream, standard_streams
 
 _OUTPUT_HELP = f"""
 Output (docs/reading-output.md)
-  quiet=true         print only what was decided, warnings, the result, and what was made
   {JSON_FLAG}             one JSON object a line, for programs; everything else goes to standard error
-  Exit code 5         also where a result that is in no file cannot be written to standard output
 """
 
 Work = Callable[[Sequence[str]], int]
@@ -31,58 +27,42 @@ def script(help_text: str, when_stopped: int | None = None) -> Callable[[Work], 
     """Turn the work of a script into its ``main``, which also prints its help, and chooses how it prints.
 
     ``when_stopped`` is the exit code after a signal; None: 128 + N. Otherwise the code is that of
-    :func:`exit_code_of`; 5 instead of 0 where the script made no file, and standard output could not be written.
+    :func:`exit_code_of`.
     """
 
     def decorate(work: Work) -> Work:
         @functools.wraps(work)
         def main(argv: Sequence[str]) -> int:
-            with standard_streams() as lost:
+            with standard_streams():
                 if {"-h", "--help"} & set(argv):
                     print(as_started(help_text.rstrip("\n") + "\n" + _OUTPUT_HELP), end="")
-                    return _checked_output(ExitCode.OK, lost(), {})
-                try:
-                    with _output(argv) as (screen, others):
-                        code = exit_code_of(lambda: work(others))
-                        if when_stopped is not None and was_stopped(code):
-                            code = when_stopped
-                        screen.close(code)
-                except ConfigError as error:
-                    current().fail(str(error))
-                    return ExitCode.REFUSED
-                return _checked_output(code, lost(), screen.files)
+                    return ExitCode.OK
+                with _output(argv) as (screen, others):
+                    code = exit_code_of(lambda: work(others))
+                    if when_stopped is not None and was_stopped(code):
+                        code = when_stopped
+                    screen.close(code)
+                return code
 
         return main
 
     return decorate
 
 
-def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> int:
-    """Return another exit code where a result that is in no file was lost."""
-    if not lost or made or code != ExitCode.OK:
-        return code
-    current().fail(f"standard output cannot be written ({lost}), and the result is lost")
-    return ExitCode.DISK_FULL
-
-
 @contextlib.contextmanager
 def _output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
     """Choose the screen of a script, which ``current`` returns inside the block; yield it and the other arguments."""
-    own, others = split_own(argv, OutputSettings)
-    if JSON_FLAG not in others:
-        live = is_terminal(sys.stdout) and not own.quiet
-        with use(LiveScreen(sys.stdout) if live else Lines(quiet=own.quiet)) as screen:
-            yield screen, others
+    if JSON_FLAG not in argv:
+        with use(LiveScreen(sys.stdout) if is_terminal(sys.stdout) else Lines()) as screen:
+            yield screen, list(argv)
         return
 
-    if own.quiet:
-        raise ConfigError(f"quiet=true and {JSON_FLAG}: programs read what they need; give one of them.")
     # Standard output is for events: what libraries and children print goes to standard error.
     sys.stdout.flush()
     events = sys.stdout if isinstance(sys.stdout, UserStream) else UserStream(1)
     os.dup2(2, 1)
     try:
         with contextlib.redirect_stdout(sys.stderr), use(JsonScreen(events)) as screen:
-            yield screen, [argument for argument in others if argument != JSON_FLAG]
+            yield screen, [argument for argument in argv if argument != JSON_FLAG]
     finally:
         os.dup2(events.fileno(), 1)

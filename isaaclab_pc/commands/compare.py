@@ -2,7 +2,6 @@
 """``scripts/compare.py``: several runs in one table, one picture and CSV files. Loads no torch."""
 
 import csv
-import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -182,18 +181,9 @@ def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:
 
 
 def _iterations(run: RunFacts) -> Iterable[dict[str, Any]]:
-    curves = run.curves
-    if curves is None:
-        return
-    for index, iteration in enumerate(curves.iterations):
-        values = {name: column[index] for name, column in curves.metrics.items()}
-        yield {
-            "run": run.name,
-            "iteration": iteration,
-            "env_steps": curves.env_steps[index],
-            "wall_s": curves.wall_s[index],
-            **{name: value for name, value in values.items() if math.isfinite(value)},
-        }
+    for entry in run.iterations:
+        progress = {"iteration": entry.iteration, "env_steps": entry.env_steps, "wall_s": entry.wall_s}
+        yield {"run": run.name, **progress, **entry.metrics}
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:

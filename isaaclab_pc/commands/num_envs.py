@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``num_envs=auto`` for a run: search for each kind of device, and show the user the trials. Loads no torch.
+"""``num_envs=auto`` for a run: search, and show the user the trials. Loads no torch.
 
 All processes of a run on several GPUs have the same number of environments, so the GPU with the least room decides.
 """
 
 import functools
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
@@ -61,7 +60,7 @@ def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) ->
     Device and algorithm of the run are chosen; ``on_trial`` gets each trial.
 
     Raises:
-        ConfigError: A GPU cannot be read, no size fits, or the config is refused by the first child.
+        ConfigError: GPUs cannot be read or differ, no size fits, or the config is refused by the first child.
         ProbeError: A trial failed for another reason than its size.
     """
     processes = run.gpus
@@ -71,23 +70,38 @@ def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) ->
     if processes == 1 or run.device == "cpu":
         return find_num_envs(run, SearchSettings.of(run), on_trial, processes=processes)
 
-    def search(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
-        reserved = f", {format_size(group.reserve)} of it kept for the other processes" if group.reserve else ""
-        current().say(f"{group.device}{reserved}, for {', '.join(group.devices)}:")
-        on_device = apply_overrides(run, {**overrides, "device": group.device})
-        only_size = {} if num_envs is None else {"min": num_envs, "max": num_envs, "granule": num_envs}
-        return find_num_envs(
-            on_device,
-            SearchSettings.of(on_device, **only_size),
-            lambda trial: on_trial(replace(trial, device=group.device)),
-            processes=processes,
-            reserve=group.reserve,
-        )
-
-    devices = [f"cuda:{index}" for index in range(processes)]
-    result = smallest_answer(group_gpus(devices), search)
-    current().decide(f"num_envs={result.num_envs} on each of {', '.join(devices)}")
+    device, reserve = fullest_gpu(processes)
+    devices = ", ".join(f"cuda:{index}" for index in range(processes))
+    reserved = f", {format_size(reserve)} of it kept for the other processes" if reserve else ""
+    current().say(f"{device}{reserved}, for {devices}:")
+    on_device = apply_overrides(run, {"device": device})
+    result = find_num_envs(
+        on_device,
+        SearchSettings.of(on_device),
+        lambda trial: on_trial(replace(trial, device=device)),
+        processes=processes,
+        reserve=reserve,
+    )
+    current().decide(f"num_envs={result.num_envs} on each of {devices}")
     return result
+
+
+def fullest_gpu(count: int) -> tuple[str, int]:
+    """Return which of the first GPUs, all of one model, has the least room, and what it keeps for others [bytes].
+
+    Raises:
+        ConfigError: A GPU cannot be read, or they are of several models.
+    """
+    gpus = [Gpu(f"cuda:{index}") for index in range(count)]
+    if len({gpu.model for gpu in gpus}) > 1:
+        raise ConfigError(
+            f"num_envs=auto: the first {count} GPUs are of several models or sizes, and one is measured for all. Give "
+            "num_envs, or choose equal ones with CUDA_VISIBLE_DEVICES."
+        )
+    reserves = [FIRST_GPU_RESERVE * (count - 1), *(0 for _ in gpus[1:])]
+    room = [gpu.free() - reserve for gpu, reserve in zip(gpus, reserves, strict=True)]
+    fullest = room.index(min(room))
+    return f"cuda:{fullest}", reserves[fullest]
 
 
 def find_num_envs(
@@ -110,10 +124,6 @@ def find_num_envs(
     screen = current()
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 
-    budget = [] if search.budget is None else [f"scaling.budget={search.budget}"]
-    given = [*budget, *run.env_overrides, *run.agent_overrides]
-    where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {search.device}"
-
     def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
         job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
         return worker_command(job, result_path.with_suffix(".job.json"))
@@ -134,7 +144,6 @@ def find_num_envs(
             answer_parts(run),
             show,
             retry=functools.partial(retry_overrides, smallest=search.usual_smallest),
-            label=" ".join([f"{run.task} ({where}, {search.resolved_objective})", *given]),
             processes=processes,
             reserve=reserve,
         )
@@ -161,58 +170,3 @@ def _show(result: FitResult, search: SearchSettings, screen: Screen) -> None:
     if result.overrides:
         given = " ".join(f"{name}={value}" for name, value in result.overrides.items())
         screen.decide(f"with {given}, as its trial", **result.overrides)
-
-
-@dataclass(frozen=True)
-class GpuGroup:
-    """GPUs of one model and size."""
-
-    devices: tuple[str, ...]
-    """``cuda:N`` of each."""
-    device: str
-    """The one that is searched on: it has the least room."""
-    reserve: int
-    """Memory of it that is not for the environments [bytes]."""
-
-
-GroupSearch = Callable[[GpuGroup, int | None, Overrides], FitResult]
-"""``search(group, num_envs, overrides)`` finds a number on the group's device, or tries only ``num_envs`` where that is
-given. The overrides take the place of the user's settings."""
-
-
-def group_gpus(devices: Sequence[str]) -> list[GpuGroup]:
-    """Group the GPUs ``cuda:N`` of a run by model, the first process's first.
-
-    A group is searched on its GPU with the least free memory beside what is reserved.
-
-    Raises:
-        ConfigError: A GPU cannot be read.
-    """
-    reserves = {device: 0 if rank else FIRST_GPU_RESERVE * (len(devices) - 1) for rank, device in enumerate(devices)}
-    room: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for device, reserve in reserves.items():
-        gpu = Gpu(device)
-        room[gpu.model][device] = gpu.free() - reserve
-    fullest = [(same_model, min(same_model, key=same_model.__getitem__)) for same_model in room.values()]
-    return [GpuGroup(tuple(same_model), device, reserves[device]) for same_model, device in fullest]
-
-
-def smallest_answer(groups: Sequence[GpuGroup], search: GroupSearch) -> FitResult:
-    """Search once for each group and take the answer with the fewest environments.
-
-    Where another group found more, the smaller number is tried there too, with the settings that go with it: a size
-    that was not tried is never used.
-
-    Raises:
-        ConfigError: No size fits some group.
-        ProbeError: A trial failed for another reason than its size.
-    """
-    answers = [search(group, None, {}) for group in groups]
-    smallest = min(answers, key=lambda answer: answer.num_envs)
-
-    tried = [(answer.num_envs, answer.overrides) for answer in answers]
-    while others := [i for i, size in enumerate(tried) if size != (smallest.num_envs, smallest.overrides)]:
-        answer = search(groups[others[0]], smallest.num_envs, smallest.overrides)
-        smallest = replace(smallest, overrides={**smallest.overrides, **answer.overrides})
-        tried[others[0]] = (smallest.num_envs, smallest.overrides)
-    return smallest

@@ -9,10 +9,8 @@ from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, c
 from isaaclab_pc.settings import RunSettings
 
 
-def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
+def prepare(settings: RunSettings) -> RunSettings:
     """Choose the device and the physics backend of a worker, before anything is written.
-
-    ``builds`` tells whether environments are built, which may need kernels to be compiled first.
 
     Raises:
         ConfigError: A setting does not fit this machine, or something is not installed.
@@ -20,8 +18,7 @@ def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
     check_isaaclab()
     check_kernel_cache()
     settings = choose_platform(settings)
-    if builds:
-        announce_first_start(settings.device)
+    announce_first_start(settings.device)
     return settings
 
 

@@ -114,7 +114,7 @@ All settings of scripts/train.py, see its --help or docs/settings.md, but
 {", ".join(NOT_TAKEN)}.
 These have one value: {", ".join(name.rstrip(".") for name in NOT_SEARCHED)}.
 
-The results stand in results.csv and results.png of the tuning's folder.
+The results stand in results.csv of the tuning's folder.
 
 Exit codes: 0; 1 where no trial came to its end, or Ray lost one for good; 2 for wrong settings; 75 stopped by Ctrl-C or
 another signal: resume=<folder> goes on.

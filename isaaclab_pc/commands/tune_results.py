@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The display of a tuning: how its trials stand; at its end a table, a CSV file, a picture and commands."""
+"""The display of a tuning: how its trials stand; at its end a table, a CSV file and commands."""
 
 import csv
 import io
@@ -14,7 +14,6 @@ from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import make_table, table_console
 
 CSV_NAME = "results.csv"
-PICTURE_NAME = "results.png"
 
 
 class TuningDisplay:
@@ -49,23 +48,16 @@ def _line(trial: TuneTrial, metric: str) -> str:
 def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
     """Write the results into the tuning's folder, and print them, the best first."""
     trials = read_trials(folder, tuning)
-    begun = [trial for trial in trials if trial.data is not None]
-    if not begun:
+    if all(trial.data is None for trial in trials):
         return trials
 
-    # Late: matplotlib takes a second to load.
-    from isaaclab_pc.report.tuning_plot import save_tuning_plot
-
     best = best_trial(trials)
-    with writing(folder):
-        with (folder / CSV_NAME).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([_columns(tuning), *map(_row, trials)])
-        save_tuning_plot(begun, best, tuning.metric, f"{len(begun)} trials, {tuning.tuner}", folder / PICTURE_NAME)
+    with writing(folder), (folder / CSV_NAME).open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([_columns(tuning), *map(_row, trials)])
 
     screen = current()
     screen.say(_table(trials, tuning))
     screen.made("results", folder / CSV_NAME)
-    screen.made("picture", folder / PICTURE_NAME)
     if best is not None:
         settings = [*tuning.fixed, *(f"{key}={value}" for key, value in best.values.items())]
         screen.decide(f"the best is {best.name}: {tuning.metric} {best.score:.4g}", **best.values)

@@ -50,9 +50,9 @@ class ViewSettings(ScriptSettings):
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
 
-    color: Literal["height", "camera", "segmentation", "age"] = "height"
+    color: Literal["height", "camera", "segmentation"] = "height"
     """Quantity that colours the points at first. segmentation is known where the cloud's cameras render it and have no
-    latency, age where they have one."""
+    latency."""
 
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the page; null: 8080. The next free one where it is taken."""
@@ -86,7 +86,7 @@ Examples
   python scripts/view.py task=lift                                    four environments; the task's expert acts
   python scripts/view.py task=lift num_envs=9 policy=pretrained       the policy that comes with the task
   python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
-  python scripts/view.py task=lift policy=random points.realism=stereo color=age
+  python scripts/view.py task=lift policy=random points.realism=stereo
   python scripts/view.py task=lift policy=keyboard num_envs=1 env.episode_length_s=120     drive the arm yourself
   python scripts/view.py task=lift record=lift.rrd                    a recording; rerun lift.rrd shows any step
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film

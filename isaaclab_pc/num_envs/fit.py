@@ -92,7 +92,6 @@ def fit(
     on_trial: Callable[[Trial], None],
     *,
     retry: RetryPolicy = lambda trial, overrides: None,
-    label: str = "",
     processes: int = 1,
     reserve: int = 0,
     clock: Callable[[], float] = time.monotonic,
@@ -109,7 +108,6 @@ def fit(
         key: Everything the answer depends on besides the settings and this machine: task, config hashes, versions.
         on_trial: Called after each trial.
         retry: Asked after each trial for other settings; they stay for the sizes tried after it.
-        label: The run that the answer is for, in words.
         processes: Processes of the run, each with a GPU and so many environments; they share the host's memory.
         reserve: GPU memory that something else of the run will need beside the environments [bytes].
         clock: Monotonic clock of the search [s]; that of a child is the real one.
@@ -164,7 +162,6 @@ def fit(
         device_bytes=best.device_bytes,
         stop=result.stop,
         trials=tried,
-        label=label,
         date=time.strftime("%Y-%m-%d %H:%M"),
         overrides=best.overrides,
     )

@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The memory of a training by kind, read off trials of now and of earlier searches."""
+"""The memory of a training by kind, read off the trials of a search."""
 
-import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from isaaclab_pc.num_envs.trends import telling
 from isaaclab_pc.num_envs.trial import Trial
-from isaaclab_pc.utils.json_record import JsonRecord
-
-TRIALS_NAME = "trials.json"
-"""File of a search's folder that holds a :class:`TrialsFile`."""
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
@@ -91,32 +85,6 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
     return Ledger(num_envs, tuple(entries))
 
 
-def planned_ledger(trials: Sequence[Trial], num_envs: int) -> Ledger | None:
-    """Tell the memory of a size from trials of it, or from the growth that trials of others show.
-
-    From the nearest size that was tried, each kind grows by its slope over all of them; a slope below 0 is noise.
-
-    Returns:
-        The ledger; of the size that was tried where that is the only one, and None without any.
-    """
-    if not trials:
-        return None
-    # Sizes grow by factors, so the nearest one is that of the least ratio.
-    nearest = min((trial.num_envs for trial in trials), key=lambda size: abs(math.log(size / num_envs)))
-    ledger = measured_ledger(trials, nearest)
-    if ledger is None or nearest == num_envs:
-        return ledger
-
-    entries = []
-    for entry in ledger.entries:
-        if entry.per_env is None:
-            return ledger
-        per_env = max(entry.per_env, 0.0)
-        fixed = entry.total - nearest * per_env
-        entries.append(Entry(entry.kind, round(fixed + num_envs * per_env), fixed, per_env))
-    return Ledger(num_envs, tuple(entries))
-
-
 def _memory_by_kind(trial: Trial) -> dict[str, int]:
     """Return the memory of a trial by kind [bytes], in the order of `KINDS`; kinds of no size are left out."""
     memory = trial.memory
@@ -138,47 +106,3 @@ def fit_line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, N
         return None, None
     line = statistics.linear_regression(list(points), list(points.values()))
     return line.intercept, line.slope
-
-
-@dataclass(frozen=True)
-class TrialsFile(JsonRecord):
-    """All trials of a search, as they are kept in its folder."""
-
-    run: str
-    """Digest of the settings that memory depends on, with the kind of device."""
-    trials: tuple[Trial, ...]
-    """Every trial, in the order they ran."""
-
-
-@dataclass(frozen=True)
-class EarlierTrials:
-    """Measurements of earlier searches."""
-
-    trials: tuple[Trial, ...] = ()
-    """Trials that fitted, compiled no kernels and reported their memory; of each size the newest."""
-    folders: tuple[str, ...] = ()
-    """Folders of the searches that they are from, the newest first."""
-
-
-def find_earlier_trials(run: str, folder: Path) -> EarlierTrials:
-    """Find trials of runs with the same settings, by their digest, as in :class:`TrialsFile`.
-
-    Searches of all tasks leave their folders, ``<task>/<time>``, in ``folder``.
-    """
-    newest_of_size: dict[int, Trial] = {}
-    folders: list[str] = []
-    # Folders are named by their time.
-    for path in sorted(folder.glob(f"*/*/{TRIALS_NAME}"), key=lambda path: path.parent.name, reverse=True):
-        try:
-            found = TrialsFile.read(path)
-        except (OSError, ValueError):  # of another version, or edited by hand
-            continue
-        if found.run != run:
-            continue
-
-        usable = [trial for trial in found.trials if trial.fits and not trial.compiled and trial.memory is not None]
-        new = {trial.num_envs: trial for trial in usable if trial.num_envs not in newest_of_size}
-        newest_of_size |= new
-        folders += [str(path.parent)] if new else []
-
-    return EarlierTrials(tuple(newest_of_size.values()), tuple(folders))

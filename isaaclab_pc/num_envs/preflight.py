@@ -14,7 +14,6 @@ from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.num_envs.machine import Machine
 from isaaclab_pc.num_envs.trial import format_size
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
-from isaaclab_pc.utils.json_record import JsonRecord
 from isaaclab_pc.utils.packages import is_installed
 
 RTX_PARTITIONS = 15_625
@@ -51,16 +50,6 @@ class Problem:
     def __str__(self) -> str:
         """Return the message."""
         return self.message
-
-
-@dataclass(frozen=True)
-class Plan(JsonRecord):
-    """Batches and problems of a run, as a child reads them off its configs."""
-
-    batch: BatchPlan
-    """Horizon and minibatches."""
-    findings: tuple[str, ...]
-    """Problems that the preflight found, for people."""
 
 
 def check_run(env_cfg: Any, machine: Machine, *, trial: bool) -> list[str]:

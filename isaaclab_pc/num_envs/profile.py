@@ -18,7 +18,7 @@ from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import locked_file, write_text_atomically
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-_VERSION = 3
+_VERSION = 4
 _LOCK_SECONDS = 10.0
 """How long to wait for another job that writes the file [s]."""
 _MAX_PROFILES = 300
@@ -68,8 +68,6 @@ class Profile(JsonRecord):
     """Why the search ended."""
     trials: tuple[Trial, ...]
     """Every trial of the search, in the order they ran."""
-    label: str = ""
-    """The run that it is for, in words."""
     date: str = ""
     """When the search was: date and time of the machine."""
     overrides: Overrides = field(default_factory=dict)
@@ -117,12 +115,10 @@ class ProfileCache:
 
     def get(self, key: str) -> Profile | None:
         """Return the profile kept under a key; None where there is none, or where somebody damaged it."""
-        return _read_profile(self._entries().get(key))
-
-    def all(self) -> list[Profile]:
-        """Return all profiles, the oldest first."""
-        profiles = map(_read_profile, self._entries().values())
-        return [profile for profile in profiles if profile is not None]
+        try:
+            return Profile.from_dict(self._entries().get(key))
+        except ValueError:
+            return None
 
     def put(self, key: str, profile: Profile | None) -> None:
         """Keep a profile, or forget the one that is there. Other processes may do the same at once: none is lost."""
@@ -160,11 +156,3 @@ class ProfileCache:
         if not self._warned:
             current().warn(f"warning: profile cache {self.path}: {reason}")
             self._warned = True
-
-
-def _read_profile(entry: object) -> Profile | None:
-    """Read an entry of the file; None where there is none, or where somebody edited it by hand."""
-    try:
-        return Profile.from_dict(entry)
-    except ValueError:
-        return None

@@ -45,7 +45,7 @@ class _Axis(NamedTuple):
     """The horizontal axis of curves."""
 
     field: Literal["env_steps", "wall_s"]
-    """Field of :class:`RunCurves` and :class:`CurvePoint`."""
+    """Field of :class:`Iteration` and :class:`CurvePoint`."""
     label: str
     unit: float
     """Steps or seconds."""
@@ -104,10 +104,10 @@ def _axis(over: _Over, runs: Sequence[RunFacts]) -> _Axis:
 
 def _curve(run: RunFacts, name: str, metric: str, axis: _Axis, factor: float = 1.0) -> Curve | None:
     """Return the curve of a metric; None where it has no value."""
-    values = run.curves.metrics.get(metric, []) if run.curves is not None else []
-    if run.curves is None or not any(map(math.isfinite, values)):
+    values = run.metric(metric)
+    if not any(map(math.isfinite, values)):
         return None
-    places = [place / axis.unit for place in getattr(run.curves, axis.field)]
+    places = [getattr(entry, axis.field) / axis.unit for entry in run.iterations]
     return Curve(shortened(name), places, [factor * value for value in values])
 
 
@@ -145,13 +145,12 @@ def _success(run: RunFacts, over: _Over) -> PageFigure | None:
 
 def _learning(run: RunFacts) -> list[_Drawing]:
     """Return the drawings of the reward's terms, and of each loss on its own, as their scales differ."""
-    metrics = run.curves.metrics if run.curves is not None else {}
-    rewards = [name for name in sorted(metrics) if name.startswith(_REWARD)][:_MAX_TERMS]
+    rewards = [name for name in run.metric_names if name.startswith(_REWARD)][:_MAX_TERMS]
     terms = {name.removeprefix(_REWARD): name for name in rewards}
     drawings: list[_Drawing] = [partial(_metrics, run, "rewards", "Terms of the reward", "sum over an episode", terms)]
 
-    single = [name for name in sorted(metrics) if name.startswith("loss/")]
-    single += [name for name in ("learning_rate", "action_std") if len(set(metrics.get(name, ()))) > 1]
+    single = [name for name in run.metric_names if name.startswith("loss/")]
+    single += [name for name in ("learning_rate", "action_std") if len(set(run.metric(name))) > 1]
     for index, name in enumerate(single):
         title = shortened(name.replace("/", ": ").replace("_", " "))
         drawings.append(partial(_metrics, run, f"learning-{index}", title, "value", {title: name}))

@@ -21,7 +21,7 @@ from isaaclab_pc.report.films import Film, read_films
 from isaaclab_pc.report.words import NOTHING, local_time
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import SETTINGS_NAME
-from isaaclab_pc.run.iteration_log import read_iterations
+from isaaclab_pc.run.iteration_log import Iteration, read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, add_progress
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.events import EVENTS_NAME
@@ -44,21 +44,6 @@ _UNKNOWN = {
 """Stand-ins for fields of the record that have no default and cannot be read."""
 
 
-@dataclass(frozen=True)
-class RunCurves:
-    """Metrics of a run; all lists have one item for each iteration, in their order."""
-
-    iterations: list[int]
-    """Iterations completed, rising; 1 after the first."""
-    env_steps: list[int]
-    """Steps of all environments together until then."""
-    wall_s: list[float]
-    """The run's time until then, all resumptions together, evaluations included [s]."""
-    metrics: dict[str, list[float]]
-    """By the names of :meth:`isaaclab_pc.learners.Runner.train`; NaN where an iteration had no such value, as the
-    success rate of one in which no episode ended."""
-
-
 @dataclass
 class RunFacts:
     """A run, as far as its folder can be read."""
@@ -73,8 +58,8 @@ class RunFacts:
     """None where they cannot be read."""
     unused: frozenset[str] = frozenset()
     """Settings that the run has and its task, of another package, does not: ``obs`` and ``robot``, or none."""
-    curves: RunCurves | None = None
-    """None where there are no iterations."""
+    iterations: list[Iteration] = field(default_factory=list)
+    """Those that are completed, in their order."""
     events: list[tuple[str, str, str]] = field(default_factory=list)
     """Time, name and facts of each line of ``events.jsonl``, for people."""
     dumps: list[tuple[Path, str]] = field(default_factory=list)
@@ -87,6 +72,15 @@ class RunFacts:
     """By the names of :data:`isaaclab_pc.report.films.FILMS`."""
     problems: list[str] = field(default_factory=list)
     """Files and fields that cannot be read, a sentence each."""
+
+    def metric(self, name: str) -> list[float]:
+        """Return a metric, by the names of ``Runner.train``, after each iteration; NaN where it had no value."""
+        return [entry.metrics.get(name, math.nan) for entry in self.iterations]
+
+    @cached_property
+    def metric_names(self) -> list[str]:
+        """Names of all metrics, sorted."""
+        return sorted({name for entry in self.iterations for name in entry.metrics})
 
     @cached_property
     def evaluations(self) -> list[CurvePoint]:
@@ -133,10 +127,9 @@ class RunFacts:
 
         The first iteration, which compiles kernels, counts only where it is alone; None: not known.
         """
-        metrics = self.curves.metrics if self.curves is not None else {}
         medians = {}
         for part in ("env", "inference", "total"):
-            speeds = metrics.get(f"Perf/{part}_fps", [])
+            speeds = self.metric(f"Perf/{part}_fps")
             finite = [speed for speed in speeds[1:] or speeds if math.isfinite(speed)]
             medians[part] = statistics.median(finite) if finite else None
         return medians
@@ -161,7 +154,7 @@ def read_run(folder: Path) -> RunFacts:
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunFacts]:
-    """Read records, settings and curves of several runs, which are named by the ends of their paths.
+    """Read records, settings and iterations of several runs, which are named by the ends of their paths.
 
     Raises:
         ConfigError: A folder has no record of a run.
@@ -170,18 +163,6 @@ def read_runs(folders: Sequence[Path]) -> list[RunFacts]:
     for run, name in zip(runs, _names(folders), strict=True):
         run.name = name
     return runs
-
-
-def read_run_curves(folder: Path) -> RunCurves:
-    """Read the curves of a run, whatever its learning library; also of one that still trains."""
-    entries = read_iterations(folder)
-    names = sorted({name for entry in entries for name in entry.metrics})
-    return RunCurves(
-        iterations=[entry.iteration for entry in entries],
-        env_steps=[entry.env_steps for entry in entries],
-        wall_s=[entry.wall_s for entry in entries],
-        metrics={name: [entry.metrics.get(name, math.nan) for entry in entries] for name in names},
-    )
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -198,7 +179,7 @@ def _read_result(folder: Path) -> RunFacts:
     data, problems = _read_record(folder)
     add_progress(folder, data)
     run = RunFacts(folder, data, problems=problems)
-    for read in (_read_settings, _read_curves):
+    for read in (_read_settings, _read_iterations):
         _try(run, read)
     return run
 
@@ -254,10 +235,9 @@ def _read_settings(run: RunFacts) -> None:
     run.unused = frozenset({"obs", "robot"}) if is_foreign else frozenset()
 
 
-def _read_curves(run: RunFacts) -> None:
-    curves = read_run_curves(run.folder)
-    run.curves = curves if curves.iterations else None
-    if run.curves is None and run.data.completed_iterations > 0:
+def _read_iterations(run: RunFacts) -> None:
+    run.iterations = read_iterations(run.folder)
+    if not run.iterations and run.data.completed_iterations > 0:
         run.problems.append("there are no curves: the run's iterations were not logged")
 
 

@@ -28,8 +28,7 @@ def findings(run: RunFacts) -> list[tuple[bool, str]]:
     bad = []
     if data.status in ("failed", "storm"):
         bad.append(f"The run ended early: {data.error or 'it did not say why'}")
-    metrics = run.curves.metrics if run.curves is not None else {}
-    skipped = sum(filter(math.isfinite, metrics.get("Learner/skipped_updates", ())))
+    skipped = sum(filter(math.isfinite, run.metric("Learner/skipped_updates")))
     if skipped:
         bad.append(f"{number(skipped)} updates were skipped because loss, gradient or weights were not finite.")
     if (run.contact_share or 0) >= 1:

@@ -37,7 +37,7 @@ class Job(JsonRecord):
 @dataclass(frozen=True)
 class _RunJob(Job):
     settings: RunSettings
-    """Settings to act under; ``num_envs`` is a number, but in a probe and a plan."""
+    """Settings to act under; ``num_envs`` is a number, but in a probe."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,6 @@ class ProbeJob(_RunJob):
 
     result: Path
     """Where the :class:`~isaaclab_pc.num_envs.trial.Trial` goes."""
-
-
-@dataclass(frozen=True)
-class PlanJob(_RunJob):
-    """Read the batches and problems of a run off its configs."""
-
-    mode = "plan"
-
-    num_envs: Size
-    """Environments to plan for."""
-
-    result: Path
-    """Where the :class:`~isaaclab_pc.num_envs.preflight.Plan` goes."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +171,8 @@ class ViewJob(_RunJob):
 JOBS: dict[str, type[Job]] = {
     job.mode: job
     for job in (
-        *(TrainJob, PlayJob, ExportJob, ProbeJob, PlanJob),
-        *(CheckJob, DemoJob, ReplayJob, StabilityJob, ViewJob),
+        *(TrainJob, PlayJob, ExportJob, ProbeJob, CheckJob),
+        *(DemoJob, ReplayJob, StabilityJob, ViewJob),
     )
 }
 """Every kind of job by its mode."""

@@ -58,32 +58,19 @@ def check_kernel_cache() -> None:
 
 def announce_first_start(device: str) -> None:
     """Explain a long start, where no kernel was ever compiled for a device, ``cpu`` or ``cuda:N``."""
-    if _has_kernels(device):
+    kind = device.partition(":")[0]
+    cache = shared_kernel_cache()
+    if any(True for pattern in _COMPILED[kind] for _ in cache.glob(f"*/*/{pattern}")):
         return
     current().say(
-        f"note: first start on this machine: kernels are compiled for {_kind(device)}, which takes minutes "
-        f"({FIRST_BUILD_SECONDS / 60:g} at most with num_envs=auto); later starts take them from "
-        f"{shared_kernel_cache()}"
+        f"note: first start on this machine: kernels are compiled for {kind}, which takes minutes "
+        f"({FIRST_BUILD_SECONDS / 60:g} at most with num_envs=auto); later starts take them from {cache}"
     )
 
 
 def begin_build(settings: RunSettings) -> None:
-    """Begin the phase in which a child builds: ``compile`` where no kernel was ever compiled for the device."""
-    screen = current()
-    what = f"building {settings.num_envs} environments of {settings.task}"
-    if _has_kernels(settings.device):
-        screen.begin("build", what)
-    else:
-        screen.begin("compile", f"compiling kernels and {what}")
-
-
-def _kind(device: str) -> str:
-    return device.partition(":")[0]
-
-
-def _has_kernels(device: str) -> bool:
-    cache = shared_kernel_cache()
-    return any(True for pattern in _COMPILED[_kind(device)] for _ in cache.glob(f"*/*/{pattern}"))
+    """Begin the phase in which a child builds, and compiles kernels where some are missing."""
+    current().begin("build", f"building {settings.num_envs} environments of {settings.task}")
 
 
 def copy_kernels(source: Path, target: Path) -> None:

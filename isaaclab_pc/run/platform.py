@@ -73,8 +73,6 @@ def choose_platform(settings: RunSettings) -> RunSettings:
 
     check_visualizers(settings.visualizers, backend)
     check_host(settings.host)
-    for name in settings.visualizers:
-        current().say(f"visualizer={name} shows {VISUALIZERS[name].shows}")
     num_envs = settings.num_envs
     if settings.visualizers and num_envs == "auto":
         num_envs = NUM_ENVS_SHOWN

@@ -28,9 +28,6 @@ class Visualizer:
     install: str
     """Command that installs it."""
 
-    shows: str
-    """Where it shows, as the end of a sentence."""
-
     window: bool = True
     """Whether it opens a window on this machine."""
 
@@ -38,13 +35,10 @@ class Visualizer:
 INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
 VISUALIZERS: Mapping[str, Visualizer] = {
-    "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
-    "newton_gl": Visualizer("pyglet", "pip install 'pyglet>=2.1.6,<3'", "in a window"),
-    "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
-    # The child finds a free port for it, and says which.
-    "viser": Visualizer(
-        "viser", INSTALL_VIZ, "in a browser, at the address that is printed when it is there", window=False
-    ),
+    "kit": Visualizer("isaacsim", INSTALL_ISAACSIM),
+    "newton_gl": Visualizer("pyglet", "pip install 'pyglet>=2.1.6,<3'"),
+    "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'"),
+    "viser": Visualizer("viser", INSTALL_VIZ, window=False),
 }
 """By Isaac Lab 3.0's names; its rerun is left out, since viser shows the same and has controls."""
 

@@ -258,7 +258,7 @@ class RunSettings(Settings):
             ConfigError: The file is missing, is not YAML, or a setting in it is missing, unknown or wrong.
         """
         try:
-            data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             where = "" if mark is None else f"line {mark.line + 1}: "
@@ -287,17 +287,6 @@ class RunSettings(Settings):
         if missing:
             raise ConfigError(f"{source} lacks {', '.join(missing)}: it was written by another version.")
         return settings
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but it refuses equal keys, where the other takes the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value]
-        for number, (key, _) in enumerate(node.value):
-            if key.value in names[:number]:
-                raise yaml.MarkedYAMLError(problem=f"{key.value} stands there twice", problem_mark=key.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 def _with_text_names(value: Any) -> Any:

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
-PhaseName = Literal["search", "compile", "build", "train", "tune", "measure", "evaluate", "record", "replay"]
+PhaseName = Literal["search", "build", "train", "tune", "measure", "evaluate", "record", "replay"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +22,9 @@ class Phase(JsonRecord):
     kind: Literal["phase"] = "phase"
 
     phase: PhaseName
-    """``search``: for the number of environments; ``compile``: the first build on a machine, with its kernels;
-    ``build``: simulator, environments and agent; ``train``; ``tune``: the trials of a search for settings;
-    ``measure``: what physics a task bears; ``evaluate``; ``record``: demonstrations; ``replay``: a dump."""
+    """``search``: for the number of environments; ``build``: simulator, environments and agent; ``train``;
+    ``tune``: the trials of a search for settings; ``measure``: what physics a task bears; ``evaluate``;
+    ``record``: demonstrations; ``replay``: a dump."""
 
     state: Literal["begin", "running", "end"] = "begin"
     """``running`` comes where nothing else did for half a minute."""

@@ -77,7 +77,7 @@ class LiveScreen(Screen):
             texts = [Text(line) for line in lines if line]
             self._foot.update(Group(self._bar, *texts))
 
-    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
+    def _write_text(self, text: str, *, stderr: bool = False) -> None:
         if stderr and not sys.stderr.isatty():
             print(text, file=sys.stderr, flush=True)
         else:

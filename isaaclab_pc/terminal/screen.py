@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one thing that a script prints through, in one of four ways: live, lines, quiet, JSON."""
+"""The one thing that a script prints through, in one of three ways: live, lines, JSON."""
 
 import contextlib
 import math
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from isaaclab_pc.terminal.events import Decided, End, Evaluated, Event, Phase, PhaseName, Warned, read_event, to_line
+from isaaclab_pc.terminal.events import Decided, End, Event, Phase, PhaseName, Warned, read_event, to_line
 from isaaclab_pc.terminal.program_name import as_started
 from isaaclab_pc.terminal.words import event_text
 
@@ -75,13 +75,13 @@ class Screen:
         """Show an error, on standard error; the end of the script tells it, too."""
         with self._lock:
             self._error = as_started(text)
-            self._write_text(f"error: {self._error}", stderr=True, always=True)
+            self._write_text(f"error: {self._error}", stderr=True)
 
     def made(self, what: str, path: Path, text: str = "") -> None:
         """Show where a file of some kind, such as ``report``, was made; ``text`` describes it for people."""
         with self._lock:
             self.files.setdefault(what, []).append(str(path))
-            self._write_text(f"{text or what}: {path}", always=True)
+            self._write_text(f"{text or what}: {path}")
 
     def begin(self, phase: PhaseName, what: str = "") -> None:
         """Begin a phase, and end the one before it; ``what`` describes it for people."""
@@ -148,29 +148,23 @@ class Screen:
     def _write_event(self, event: Event) -> None:
         raise NotImplementedError
 
-    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
-        """Write a line; ``always``: also where little is shown."""
+    def _write_text(self, text: str, *, stderr: bool = False) -> None:
         raise NotImplementedError
 
 
 class Lines(Screen):
     """Plain lines, for pipes, logs and ``nohup``."""
 
-    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False) -> None:
-        """Write to a stream, or to standard output and error; ``quiet`` shows no progress and no notes."""
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        """Write to a stream, or to standard output and error."""
         super().__init__()
         self._stream = stream
-        self._quiet = quiet
 
     def _write_event(self, event: Event) -> None:
-        is_result = isinstance(event, Evaluated) and event.iteration is None
         if text := event_text(event):
-            always = is_result or isinstance(event, Decided)
-            self._write_text(text, stderr=isinstance(event, Warned), always=always)
+            self._write_text(text, stderr=isinstance(event, Warned))
 
-    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
-        if self._quiet and not (stderr or always):
-            return
+    def _write_text(self, text: str, *, stderr: bool = False) -> None:
         # Training must not end because somebody has closed a window.
         with contextlib.suppress(OSError):
             print(text, file=self._stream or (sys.stderr if stderr else sys.stdout), flush=True)
@@ -189,7 +183,7 @@ class JsonScreen(Screen):
             event = Warned(text=event.text.removeprefix("warning: "))
         print(to_line(event), file=self._stream, flush=True)
 
-    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
+    def _write_text(self, text: str, *, stderr: bool = False) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
@@ -219,7 +213,7 @@ class Wire(Screen):
         if not isinstance(event, End):
             self._write_text(EVENT_MARK + to_line(event))
 
-    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
+    def _write_text(self, text: str, *, stderr: bool = False) -> None:
         print(text, file=self._stream, flush=True)
 
 

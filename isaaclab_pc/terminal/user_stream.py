@@ -2,16 +2,12 @@
 """The standard streams of a script, which may be closed, full, or read by somebody who leaves: its work goes on."""
 
 import contextlib
-import errno
 import io
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TextIO
-
-_READER_LEFT = (errno.EPIPE, errno.EIO)
-"""Errors of a pipe or a terminal that was closed, by somebody who has seen enough."""
 
 
 class UserStream(io.TextIOWrapper):
@@ -20,28 +16,17 @@ class UserStream(io.TextIOWrapper):
     def __init__(self, descriptor: int, encoding: str = "utf-8", errors: str = "strict") -> None:
         """Write to a copy of a descriptor, which stays as it is when the descriptor is sent elsewhere."""
         # Open to the end of the process: a library's log handler may hold the stream for so long.
-        self._raw = _Raw(os.dup(descriptor), "w", closefd=False)
-        buffer: Any = self._raw
+        buffer: Any = _Raw(os.dup(descriptor), "w", closefd=False)
         super().__init__(buffer, encoding=encoding, errors=errors, line_buffering=True)
-
-    @property
-    def lost(self) -> str:
-        """Why something could not be written though its reader was there; empty where nothing was lost so."""
-        self.flush()
-        return self._raw.lost
 
 
 class _Raw(io.FileIO):
-    lost = ""
-
     def write(self, data: Any, /) -> int:
         rest = memoryview(data)
         while rest:
             try:
                 written = super().write(rest)
-            except OSError as error:
-                if error.errno not in _READER_LEFT:
-                    self.lost = str(error.strerror)
+            except OSError:
                 break
             if written is None:
                 # A pipe whose other side asked not to wait.
@@ -51,13 +36,10 @@ class _Raw(io.FileIO):
 
 
 @contextlib.contextmanager
-def standard_streams() -> Iterator[Callable[[], str]]:
+def standard_streams() -> Iterator[None]:
     """Let nothing that is printed inside the block raise an error, and keep descriptors 0 to 2 from other files.
 
     Streams that somebody else has put in the place of Python's own stay.
-
-    Yields:
-        Returns why something on standard output was lost, as :attr:`UserStream.lost`.
     """
     _open_closed()
     before = sys.stdout, sys.stderr
@@ -65,9 +47,8 @@ def standard_streams() -> Iterator[Callable[[], str]]:
         sys.stdout = _robust(sys.stdout, 1, "replace")
     if sys.stderr is sys.__stderr__:
         sys.stderr = _robust(sys.stderr, 2, "backslashreplace")
-    out = sys.stdout
     try:
-        yield lambda: out.lost if isinstance(out, UserStream) else ""
+        yield
     finally:
         sys.stdout, sys.stderr = before
 
@@ -87,5 +68,4 @@ def _open_closed() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # Standard output for reading only: so it is known that what was written there is lost.
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY), True)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Colours of a cloud's points: by height, by camera, by semantic class, or by age."""
+"""Colours of a cloud's points: by height, by camera or by semantic class."""
 
 from typing import Any
 
@@ -27,7 +27,6 @@ class PointColors:
         self._cameras = cameras
         self._sizes = [camera.image_shape for camera in cameras]
         self._classes: list[str] = []
-        self._longest_age = _longest_age(cloud.cfg)
 
         self.legends: dict[str, tuple[str, ...]] = dict.fromkeys(color_ways(cloud.cfg), ())
         """Ways to colour, each with the entries of its legend, lowest value first."""
@@ -35,8 +34,6 @@ class PointColors:
         self.legends["camera"] = tuple(cloud.cfg.cameras)
         if "segmentation" in self.legends:
             self._read_classes()
-        if "age" in self.legends:
-            self.legends["age"] = ("0 frames", f"{self._longest_age} frames")
 
     def read(self, heights: np.ndarray) -> dict[str, np.ndarray]:
         """Colour the points of the current frame, by way to colour; returns each (N, K + A, 3), uint8.
@@ -53,9 +50,6 @@ class PointColors:
         for name, index in indices.items():
             colors[name] = np.broadcast_to(_APPENDED, (*heights.shape, 3)).copy()
             colors[name][:, : pixels.shape[1]] = _PALETTE[index.cpu().numpy() % len(_PALETTE)]
-        if "age" in self.legends:
-            of_env = _colors("viridis", self._cloud.age.cpu().numpy() / self._longest_age)
-            colors["age"] = np.broadcast_to(of_env[:, None], (*heights.shape, 3)).copy()
         return colors
 
     def _class_at(self, pixels: torch.Tensor, camera: torch.Tensor) -> torch.Tensor:
@@ -83,24 +77,14 @@ class PointColors:
 
 def color_ways(cfg: PointCloudCfg) -> tuple[str, ...]:
     """Return the ways to colour a sensor's points; starts no simulator."""
-    if _longest_age(cfg) > 0:
-        # The images are newer than the cloud: they would tell the wrong class of its pixels.
-        return ("height", "camera", "age")
-    has_classes = "semantic_segmentation" in cfg.data_types()
-    return ("height", "camera", *(["segmentation"] if has_classes else []))
-
-
-def _longest_age(cfg: PointCloudCfg) -> int:
-    """Return the longest latency of a cloud [frames]."""
     latency = 0 if cfg.realism is None else cfg.realism.latency
-    return latency if isinstance(latency, int) else latency[1]
+    longest = latency if isinstance(latency, int) else latency[1]
+    # Images that are newer than the cloud would tell the wrong class of its pixels.
+    has_classes = longest == 0 and "semantic_segmentation" in cfg.data_types()
+    return ("height", "camera", *(["segmentation"] if has_classes else []))
 
 
 def colors_by_height(heights: np.ndarray) -> np.ndarray:
     """Return the colours of heights [m] above an environment's origin, shape (..., 3), uint8."""
-    return _colors("turbo", np.nan_to_num(heights / HEIGHT_SPAN).clip(0.0, 1.0))
-
-
-def _colors(name: str, share: np.ndarray) -> np.ndarray:
-    """Return the colours of a colour map at shares from 0 to 1, shape (..., 3), uint8."""
-    return (255.0 * mpl.colormaps[name](share)[..., :3]).astype(np.uint8)
+    share = np.nan_to_num(heights / HEIGHT_SPAN).clip(0.0, 1.0)
+    return (255.0 * mpl.colormaps["turbo"](share)[..., :3]).astype(np.uint8)

@@ -57,7 +57,7 @@ def reason_not_to(script: str, arguments: str) -> str | None:
 
 def shortened(script: str, argv: list[str]) -> list[str]:
     """Return a command's arguments with less to do."""
-    if "--help" in argv or "--list" in argv:
+    if "--help" in argv:
         return argv
     if script == "train" and any(text.startswith("resume=") for text in argv):
         return [*argv, "max_iterations=3"]

@@ -94,7 +94,6 @@ def test_the_points_lie_on_the_cube_which_is_drawn_where_it_is(watched, env):
 def test_colours_tell_height_camera_and_class(watched):
     layout, frames, _, _ = watched
     assert layout.color_legends["camera"] == ("camera",)
-    assert "age" not in layout.color_legends
     frame = frames[0]
     heights = frame.cloud[..., 2] - layout.origins[:, None, 2]
     assert np.array_equal(frame.cloud_colors["height"], colors_by_height(heights))

@@ -111,7 +111,7 @@ def test_scripts_take_the_commands_of_the_pages(script: str, arguments: str):
         case "report":
             parse_script_command([text for text in argv if "=" in text], report.ReportSettings, report.SELECTS)
         case "scale":
-            parse_command([argument for argument in argv if argument not in scale.OPTIONS])
+            parse_command([argument for argument in argv if argument != scale.STABILITY])
         case "demo":
             parse_script_command(argv, demo.DemoSettings, demo.MAY_CHANGE)
         case "objects":

@@ -18,7 +18,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
 
-ONE = Takes(run=EVERY_SETTING, options=("--plan",))
+ONE = Takes(run=EVERY_SETTING, options=("--all",))
 """Takes of a script that starts one thing."""
 
 

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hydra composes one run's settings, also beside plugins of it that are broken."""
-
-import sys
+"""Hydra composes one run's settings."""
 
 import pytest
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
-from hydra.core.singleton import Singleton
 
-from isaaclab_pc.cli.compose import compose, store_settings
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
 from isaaclab_pc.settings.physics import BACKENDS
@@ -64,50 +59,3 @@ def test_a_value_that_is_refused_is_refused_in_one_line(setting, message):
     with pytest.raises(ConfigError, match=message) as refusal:
         compose([setting])
     assert "\n" not in str(refusal.value)
-
-
-BROKEN = {
-    "zz_python": ("def", "SyntaxError: "),
-    "zz_exits": ("raise SystemExit('get a licence')", "SystemExit: get a licence"),
-    "zz_raises": ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
-}
-
-
-@pytest.fixture
-def scans_again(monkeypatch):
-    """Let Hydra look for its plugins once more, and forget them afterwards."""
-    # Without what composing changes in place, so that the instances from before stay as they are.
-    others = {kind: one for kind, one in Singleton._instances.items() if kind not in (Plugins, GlobalHydra)}
-    monkeypatch.setattr(Singleton, "_instances", others)
-    store_settings.cache_clear()
-    yield
-    for name in [name for name in sys.modules if name.startswith("hydra_plugins.zz_")]:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def plugins(scans_again, tmp_path, monkeypatch):
-    """The folder of a package of plugins."""
-    folder = tmp_path / "hydra_plugins"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    return folder
-
-
-def test_broken_plugins_of_hydra_are_named_once_and_settings_compose_without_them(plugins, capsys):
-    for name, (code, _) in BROKEN.items():
-        (plugins / f"{name}.py").write_text(code, encoding="utf-8")
-    for _ in range(2):
-        assert compose(["task=reach", "seed=7"]).seed == 7
-    warnings = capsys.readouterr().err.splitlines()
-    for name, (_, error) in BROKEN.items():
-        (warning,) = [line for line in warnings if f"hydra_plugins.{name} " in line]
-        assert error in warning
-    assert len(warnings) == len(BROKEN)
-
-
-def test_a_signal_while_plugins_are_imported_is_no_fault_of_theirs(plugins):
-    (plugins / "zz_slow.py").write_text("raise SystemExit(143)", encoding="utf-8")
-    with pytest.raises(SystemExit) as caught:
-        store_settings()
-    assert caught.value.code == 143

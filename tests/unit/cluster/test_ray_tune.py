@@ -120,7 +120,6 @@ def test_a_lost_worker_goes_on_from_its_checkpoint_and_bad_trials_end_early(driv
     lines = (driver.tuning() / "results.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("trial,seed,status,iterations,success_rate,")
     assert all(re.search(r",(completed|stopped early),", line) for line in lines[1:])
-    assert (driver.tuning() / "results.png").stat().st_size > 10_000
     (command,) = re.findall(r"python scripts/train\.py (.*)", driver.output())
     assert command.split()[:5] == ["task=reach", "device=cpu", "algorithm=ppo", "num_envs=8", "seed=9"]
     assert "Traceback" not in driver.output()

@@ -18,7 +18,7 @@ from isaaclab_pc.num_envs.trial import MemoryReport, Outcome, Trial
 from isaaclab_pc.physics.stability import Cell
 from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
 from isaaclab_pc.run.folder import SETTINGS_NAME
-from isaaclab_pc.run.jobs import JOBS, PlanJob, PlayJob, ProbeJob, StabilityJob, TrainJob
+from isaaclab_pc.run.jobs import JOBS, PlayJob, ProbeJob, StabilityJob, TrainJob
 from isaaclab_pc.run.record import CheckpointEntries, CheckpointEntry, RunRecord
 
 WAITS, REFUSED, CRASHES, KILLED = 1, 2, 3, 4
@@ -45,10 +45,6 @@ def main(mode: str, path: Path) -> int:
         tensors = {"camera buffers": job.num_envs << 12}
         memory = MemoryReport(before_env=6 << 20, after_env=8 << 20, tensors=tensors)
         Trial(job.num_envs, Outcome.FITS, frames_per_second=100.0, memory=memory).write(job.result)
-    elif isinstance(job, PlanJob):
-        batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * job.num_envs}
-        plan = {"batch": batch, "findings": ["warning: too many threads"]}
-        job.result.write_text(json.dumps(plan), encoding="utf-8")
     elif isinstance(job, StabilityJob):
         return measure(job, path, seed)
     elif isinstance(job, PlayJob):

@@ -76,7 +76,7 @@ def warns_once(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 3, "profiles": []}', "\x00"]
+    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 4, "profiles": []}', "\x00"]
 )
 @pytest.mark.usefixtures("warns_once")
 def test_damaged_file_is_replaced_with_one_warning(text: str, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_damaged_file_is_replaced_with_one_warning(text: str, tmp_path: Path) ->
 )
 def test_damaged_entry_counts_as_missing(entry: object, tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
-    path.write_text(json.dumps({"version": 3, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
+    path.write_text(json.dumps({"version": 4, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
     assert ProfileCache(path).get("a") is None
     assert ProfileCache(path).get("b") == PROFILE
 

@@ -13,9 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.learners.common.batch import BatchPlan
-from isaaclab_pc.num_envs.ledger import TrialsFile
-from isaaclab_pc.num_envs.preflight import Plan
 from isaaclab_pc.num_envs.profile import Answer, Doubt, Profile
 from isaaclab_pc.num_envs.search import StopReason
 from isaaclab_pc.num_envs.trial import MemoryReport, Meter, Outcome, Progress, TrainingPhase, Trial, format_size
@@ -171,10 +168,8 @@ RECORDS = [
     Progress(TrainingPhase.UPDATE, 64),
     Profile(
         *(64, 350.0, 1 << 30, None, StopReason.TIME, (Trial(64, Outcome.FITS),)),
-        *("reach", "2026-01-01 12:00", {"physics.contacts": 80}, Doubt.SPEED),
+        *("2026-01-01 12:00", {"physics.contacts": 80}, Doubt.SPEED),
     ),
-    Plan(BatchPlan(8, 4, 128), ("warning: slow",)),
-    TrialsFile("digest", (Trial(32, Outcome.FITS, memory=MemoryReport(1, 2)), Trial(64, Outcome.OOM))),
     Answer("key", 64, 350.0, 512, "digest", "300 frames/s, as in its trial"),
 ]
 
@@ -191,13 +186,11 @@ def test_a_record_comes_back_as_it_was_written(record: JsonRecord, tmp_path: Pat
 
 
 def test_a_wrong_value_deep_inside_is_named_with_its_path() -> None:
-    trials, plan = RECORDS[3].to_dict(), RECORDS[2].to_dict()
-    trials["trials"][1]["host_bytes"] = "much"
-    with pytest.raises(ValueError, match=r"^trials\.1\.host_bytes: "):
-        TrialsFile.from_dict(trials)
-    plan["batch"]["horizon"] = 8.0
-    with pytest.raises(ValueError, match=r"^batch\.horizon: "):
-        Plan.from_dict(plan)
+    for name, wrong in (("host_bytes", "much"), ("num_envs", 8.0)):
+        profile = RECORDS[1].to_dict()
+        profile["trials"][0][name] = wrong
+        with pytest.raises(ValueError, match=rf"^trials\.0\.{name}: "):
+            Profile.from_dict(profile)
 
 
 def test_num_envs_loads_no_torch_and_nothing_of_the_rooms_above_it() -> None:

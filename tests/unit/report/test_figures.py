@@ -6,13 +6,11 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from isaaclab_pc.cluster.tuning import TuneTrial
 from isaaclab_pc.num_envs.trial import Outcome, Trial
 from isaaclab_pc.report import curves
 from isaaclab_pc.report.curves import Curve, curve_figure, draw_curves
 from isaaclab_pc.report.drawing import BAD, draw_svg, save_png
 from isaaclab_pc.report.search_figures import save_search_plot
-from isaaclab_pc.report.tuning_plot import save_tuning_plot
 
 GIB = 2**30
 COLORS = {"fits": (0x00, 0x67, 0xA5), "fails": (0xB3, 0x26, 0x1E), "chosen": (0x00, 0x71, 0x4F)}
@@ -96,18 +94,3 @@ def test_trials_that_fit_and_that_do_not_are_drawn_in_their_colours(tmp_path, on
     assert all(pixels_of(tmp_path / "all.png", color) > 50 for color in COLORS)
     save_search_plot(trials[:1], 32, "lift", tmp_path / "one.png")
     assert pixels_of(tmp_path / "one.png", "chosen") > 50
-
-
-@pytest.mark.parametrize("settings", [1, 3, 4])
-def test_a_tuning_has_a_panel_for_each_setting(tmp_path, settings):
-    names = ["agent.algorithm.learning_rate", "points.sampler", "points.num_points", "seed"][:settings]
-    trials = []
-    for i in range(10):
-        values = (f"{10 ** (-3 - i / 4):.2g}", ("fps", "grid")[i % 2], str(128 << i % 3), "1")
-        status = ("completed", "stopped early", "failed", "interrupted")[i % 4]
-        score = None if status == "failed" else i / 10
-        trials.append(TuneTrial(str(i), dict(zip(names, values, strict=False)), status, score))
-    save_tuning_plot(trials, trials[8], "success_rate", "lift, 10 trials, asha", tmp_path / "all.png")
-    assert pixels_of(tmp_path / "all.png", "fits") > 50 * settings
-    save_tuning_plot([TuneTrial("0", {"a": "x"}, "storm")], None, "mean_reward", "", tmp_path / "failed.png")
-    assert pixels_of(tmp_path / "failed.png", "fits") < 20 < pixels_of(tmp_path / "failed.png", "fails")

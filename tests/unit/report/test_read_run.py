@@ -7,7 +7,7 @@ import math
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.report.read_run import MAX_EVENTS, RunCurves, read_run, read_run_curves
+from isaaclab_pc.report.read_run import MAX_EVENTS, read_run
 from isaaclab_pc.run.iteration_log import append_iteration
 from tests.unit.report.run_folder import edit, make_faulty, make_run
 
@@ -36,7 +36,7 @@ def test_odd_fields_of_the_record_are_said_and_the_rest_is_shown(tmp_path):
         edit(folder, **{field: value})
         run = read_run(folder)
         assert any(problem.startswith(f"run.json, {field}") for problem in run.problems), field
-        assert run.curves is not None
+        assert run.iterations
         assert run.data.completed_iterations == 6
 
     edit(folder, **ODD)
@@ -58,8 +58,7 @@ def test_everything_of_a_run_is_read(tmp_path):
     run = read_run(make_faulty(tmp_path / "run").folder)
     assert run.problems == []
     assert run.settings is not None
-    assert run.curves is not None
-    assert run.curves.iterations == [1, 2, 3, 4, 5, 6, 7]
+    assert [entry.iteration for entry in run.iterations] == [1, 2, 3, 4, 5, 6, 7]
     assert [name for _, name, _ in run.events] == ["died", "restart", "recovered", "stopped"]
     failures = "environment 3, step 77: joint_velocity; environment 5, step 77: action, joint_velocity"
     assert [text for _, text in run.dumps] == [failures]
@@ -82,12 +81,16 @@ def test_odd_files_beside_the_record_are_said(tmp_path):
 
 
 def test_a_metric_that_an_iteration_did_not_report_is_nan_there(tmp_path):
-    assert read_run_curves(tmp_path) == RunCurves([], [], [], {})
-    append_iteration(tmp_path, 1, 64, 1.5, {"collect_s": 1.0, "success_rate": math.nan})
-    append_iteration(tmp_path, 2, 128, 3.0, {"collect_s": 2.0, "success_rate": 0.25})
-    curves = read_run_curves(tmp_path)
-    assert (curves.iterations, curves.env_steps, curves.wall_s) == ([1, 2], [64, 128], [1.5, 3.0])
-    assert curves.metrics["collect_s"] == [1.0, 2.0]
-    first, second = curves.metrics["success_rate"]
+    folder = make_run(tmp_path / "run").folder
+    (folder / "iterations.jsonl").unlink()
+    assert read_run(folder).iterations == []
+    append_iteration(folder, 1, 64, 1.5, {"collect_s": 1.0, "success_rate": math.nan})
+    append_iteration(folder, 2, 128, 3.0, {"collect_s": 2.0, "success_rate": 0.25})
+    run = read_run(folder)
+    progress = [(entry.iteration, entry.env_steps, entry.wall_s) for entry in run.iterations]
+    assert progress == [(1, 64, 1.5), (2, 128, 3.0)]
+    assert run.metric_names == ["collect_s", "success_rate"]
+    assert run.metric("collect_s") == [1.0, 2.0]
+    first, second = run.metric("success_rate")
     assert math.isnan(first)
     assert second == 0.25

@@ -33,9 +33,9 @@ from tests.unit.terminal.shown import METRICS, iteration
 from tests.waiting import wait_until
 
 
-def lines_of(screen_events, **options):
+def lines_of(screen_events):
     stream = io.StringIO()
-    screen = Lines(stream, **options)
+    screen = Lines(stream)
     screen_events(screen)
     return stream.getvalue().splitlines()
 
@@ -56,23 +56,6 @@ def test_a_pipe_gets_one_line_per_iteration_and_troubles_only_where_there_are_so
         "iteration  2/10  ETA 0:03:00  - steps/s  reward -  success - %  collect - s  learn - s",
         f"iteration  3/10  ETA 0:03:00  {numbers}  guard 3  restarts 1",
     ]
-
-
-def test_quiet_shows_decisions_warnings_the_result_and_what_was_made():
-    def events(screen):
-        screen.begin("build", "building 8 environments")
-        screen.say("a note")
-        screen.show(iteration())
-        screen.decide("num_envs=64", num_envs=64)
-        screen.warn("warning: hot")
-        screen.show(Evaluated(text="success 40%", iteration=5))
-        screen.show(Evaluated(text="success 90%"))
-        screen.made("run", Path("logs/a"))
-        screen.fail("broken")
-        screen.close(1)
-
-    shown = ["num_envs=64", "warning: hot", "success 90%", "run: logs/a", "error: broken"]
-    assert lines_of(events, quiet=True) == shown
 
 
 def test_a_phase_that_takes_long_says_so_now_and_then(monkeypatch):
@@ -191,13 +174,8 @@ def test_the_last_event_has_the_exit_code_of_a_script_that_was_stopped(capfd):
     assert script("help")(work)(["--json"]) == 143
 
 
-def test_the_output_is_asked_for_in_one_way(capsys):
-    main = script("help")(len)
-    assert main(["--json", "quiet=true"]) == 2
-    assert "quiet=true" in capsys.readouterr().err
-    assert main(["quiet=maybe"]) == 2
-    assert "quiet" in capsys.readouterr().err
-    assert main(["--help"]) == 0
+def test_every_help_page_tells_of_the_output_for_programs(capsys):
+    assert script("help")(len)(["--help"]) == 0
     assert "--json" in capsys.readouterr().out
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Colours of points, for a sensor that lags behind its cameras."""
+"""Colours of points, also for a sensor that lags behind its cameras."""
 
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
+import pytest
 import torch
 
 from isaaclab_pc.sensors import PointCloudCfg
@@ -13,24 +13,19 @@ from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg
 from isaaclab_pc.viewer.point_colors import PointColors, color_ways
 
 
-def test_points_of_a_late_cloud_are_coloured_by_its_age_in_each_environment():
-    cfg = PointCloudCfg(cameras=("camera",), realism=DepthRealismCfg(latency=(0, 4)))
+def test_points_that_no_camera_saw_have_a_colour_of_their_own():
     pixels = torch.zeros(3, 5, dtype=torch.int32)
-    cloud: Any = SimpleNamespace(
-        cfg=cfg, age=torch.tensor([0, 1, 4]), data=SimpleNamespace(pixels=SimpleNamespace(torch=pixels))
-    )
+    cfg = PointCloudCfg(cameras=("camera",))
+    cloud: Any = SimpleNamespace(cfg=cfg, data=SimpleNamespace(pixels=SimpleNamespace(torch=pixels)))
     colors = PointColors(cloud, [SimpleNamespace(image_shape=(2, 2))])
-    assert colors.legends["age"] == ("0 frames", "4 frames")
-
     # One more point than pixels: an appended one.
-    found = colors.read(np.zeros((3, 6)))["age"]
+    found = colors.read(np.zeros((3, 6)))["camera"]
     assert found.shape == (3, 6, 3)
-    for env, share in enumerate((0.0, 0.25, 1.0)):
-        expected = 255.0 * np.array(mpl.colormaps["viridis"](share)[:3])
-        assert np.abs(found[env] - expected).max() <= 1.0
+    assert (found[:, :5] == found[0, 0]).all()
+    assert (found[:, 5] != found[0, 0]).any(axis=-1).all()
 
 
-def test_only_a_sensor_with_a_latency_knows_ages():
-    assert "age" not in color_ways(PointCloudCfg())
-    assert "age" not in color_ways(PointCloudCfg(realism=DepthRealismCfg()))
-    assert "age" in color_ways(PointCloudCfg(realism=DepthRealismCfg(latency=1)))
+@pytest.mark.parametrize(("latency", "is_known"), [(0, True), ((0, 0), True), (1, False), ((0, 4), False)])
+def test_the_classes_of_a_late_cloud_are_not_known(latency, is_known):
+    cfg = PointCloudCfg(features=("segmentation",), realism=DepthRealismCfg(latency=latency))
+    assert ("segmentation" in color_ways(cfg)) == is_known

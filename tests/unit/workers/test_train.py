@@ -17,7 +17,7 @@ from isaaclab_pc.learners import NonFiniteError
 from isaaclab_pc.num_envs.profile import Answer
 from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.report.read_run import read_run_curves
+from isaaclab_pc.run.iteration_log import read_iterations
 from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
@@ -69,11 +69,11 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, train, fake_sess
     assert str(data.evaluation) in train.output
     assert session.env.closed
 
-    curves = read_run_curves(run)
-    assert curves.iterations == [1, 2, 3, 4, 5]
-    assert curves.env_steps == [256 * n for n in range(1, 6)]
-    assert curves.wall_s[-1] == data.wall_s
-    assert curves.metrics == {name: [value] * 5 for name, value in METRICS.items()}
+    entries = read_iterations(run)
+    assert [entry.iteration for entry in entries] == [1, 2, 3, 4, 5]
+    assert [entry.env_steps for entry in entries] == [256 * n for n in range(1, 6)]
+    assert entries[-1].wall_s == data.wall_s
+    assert [entry.metrics for entry in entries] == [METRICS] * 5
 
 
 SAVE_ALWAYS = "supervise.checkpoint_interval=0"

@@ -3,19 +3,9 @@
 
 import json
 
-from isaaclab_pc.num_envs.machine import Machine
-from isaaclab_pc.num_envs.preflight import Plan, preflight
 from isaaclab_pc.num_envs.search_settings import SearchSettings
-from isaaclab_pc.run.jobs import CheckJob, PlanJob
+from isaaclab_pc.run.jobs import CheckJob
 from isaaclab_pc.workers.resolve import resolve
-
-
-def plan(job: PlanJob, *_: object) -> int:
-    """Write the batch plan of a run and the findings of its preflight; ConfigError where the settings do not fit."""
-    resolved = resolve(job.settings, job.num_envs, "plan")
-    findings = preflight(resolved.env_cfg, Machine.here(job.settings.device))
-    Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(job.result)
-    return 0
 
 
 def check(job: CheckJob, *_: object) -> int:
