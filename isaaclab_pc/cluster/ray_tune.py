@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
@@ -56,9 +55,6 @@ class RunTrial(tune.Trainable):
         (Python's arguments, to which the run's folder is added) and ``cwd``.
         """
         self._folder = Path(config["tuning"], config["trial"])
-        if not self._folder.is_dir():
-            node = ray.util.get_node_ip_address()
-            raise RuntimeError(f"{self._folder} is not there on {node}: all machines must see the tuning's folder.")
         os.chdir(config["cwd"])
         self._metric: str = config["metric"]
         self._unreported: list[tuple[int, float | None]] = []
@@ -130,12 +126,7 @@ class _Progress(tune.Callback):
 
 
 def run_trials(
-    folder: Path,
-    tuning: Tuning,
-    program: Sequence[str],
-    address: str | None,
-    machine: Mapping[str, int],
-    refresh: Callable[[], None],
+    folder: Path, tuning: Tuning, program: Sequence[str], machine: Mapping[str, int], refresh: Callable[[], None]
 ) -> list[str]:
     """Run the trials of a tuning's folder that have not ended, until all have, or a signal stops them.
 
@@ -143,13 +134,16 @@ def run_trials(
         folder: The tuning's folder.
         tuning: The tuning in it.
         program: Arguments of Python that train the run in a folder, which is added to them.
-        address: A running cluster; None: one is started on this machine, and ended.
-        machine: ``num_cpus`` and ``num_gpus`` of that cluster.
+        machine: ``num_cpus`` and ``num_gpus`` of this machine.
         refresh: Called about once a second.
 
     Raises:
-        ConfigError: There is no cluster at the address, or none of its machines is large enough for a trial.
+        ConfigError: This machine has no GPU for a trial.
     """
+    share = tuning.share
+    if machine["num_gpus"] < share.gpus:
+        # A trial would wait forever.
+        raise ConfigError(f"this machine has no GPU, and a trial of {folder} needs one: go on where there is one.")
     config = {
         "trial": tune.grid_search(list(tuning.trials)),
         "tuning": str(folder.resolve()),
@@ -157,17 +151,9 @@ def run_trials(
         "program": list(program),
         "cwd": str(Path.cwd()),
     }
-    share = tuning.share
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    with ray_cluster(address, machine, _ENVIRONMENT):
+    with ray_cluster(None, machine, _ENVIRONMENT):
         _heed_signals_as_ctrl_c()
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(node.get("CPU", 0) >= share.cpus and node.get("GPU", 0) >= share.gpus for node in nodes):
-            # A trial would wait forever.
-            raise ConfigError(
-                f"no machine here has {share.cpus} cores and {share.gpus:g} GPUs for a trial: address=<cluster> runs "
-                "trials elsewhere."
-            )
         tuner = tune.Tuner(
             tune.with_resources(RunTrial, {"cpu": share.cpus, "gpu": share.gpus}),
             param_space=config,
@@ -175,7 +161,7 @@ def run_trials(
                 metric="score",
                 mode="max",
                 scheduler=_scheduler(tuning),
-                max_concurrent_trials=None if address else share.concurrent,
+                max_concurrent_trials=share.concurrent,
             ),
             run_config=tune.RunConfig(
                 # Ray's own state. Nothing of it is read again: it holds pickles, which can run code.

@@ -3,7 +3,6 @@
 
 import io
 import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,9 +59,6 @@ class TuneSettings(ScriptSettings):
     concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Trials at once, which share cores, GPUs and their memory; null: one on each GPU, or one on the CPU."""
 
-    address: str | None = None
-    """A running Ray cluster: auto, or host:port; null: that of the variable RAY_ADDRESS, or else this machine."""
-
     resume: str | None = None
     """Folder of a tuning: trials that have ended stay, all others go on from their checkpoints."""
 
@@ -106,7 +102,6 @@ Examples
   python scripts/tune.py task=lift algorithm=ppo 'agent.algorithm.gamma=choice(0.97,0.98,0.99)' seed=1,2 tuner=random
   python scripts/tune.py task=lift points.num_points=128,256,512 points.sampler=random,fps
   python scripts/tune.py resume=logs/tune/lift/<time>               go on with a tuning that was stopped
-  python scripts/tune.py address=auto task=lift ...                 on a running Ray cluster (docs/tuning.md)
 
 {settings_table(lambda key: False, TuneSettings)}
 
@@ -131,13 +126,13 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
 
     if own.resume is not None:
-        given = {text.partition("=")[0] for text in argv} - {"resume", "address"}
+        given = {text.partition("=")[0] for text in argv} - {"resume"}
         if given:
             raise ConfigError(
-                f"{', '.join(sorted(given))}: a tuning that goes on keeps its settings; only address may be given."
+                f"{', '.join(sorted(given))}: a tuning that goes on keeps its settings: give resume alone."
             )
         folder = Path(own.resume)
-        return _tune(folder, Tuning.load(folder), own.address)
+        return _tune(folder, Tuning.load(folder))
     if not spaces:
         raise ConfigError(
             "no setting has several values to search over: give one, such as "
@@ -148,7 +143,7 @@ def main(argv: Sequence[str]) -> int:
     except ProbeError as error:
         current().fail(str(error))
         return ExitCode.FAILED
-    return _tune(folder, tuning, own.address)
+    return _tune(folder, tuning)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
@@ -263,7 +258,7 @@ def _find_num_envs(largest: RunSettings, share: TrialShare) -> dict[str, Setting
     return {"num_envs": found.num_envs, **found.overrides}
 
 
-def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
+def _tune(folder: Path, tuning: Tuning) -> int:
     """Run the trials and show the results, whatever ended them."""
     # Ray takes seconds to load, which nothing above needs to wait for.
     from isaaclab_pc.cluster.ray_tune import run_trials
@@ -277,9 +272,7 @@ def _tune(folder: Path, tuning: Tuning, address: str | None) -> int:
         screen.begin("tune", f"{size}, {tuning.tuner} by {tuning.metric}")
         display = TuningDisplay(folder, tuning)
         try:
-            errors = run_trials(
-                folder, tuning, TRIAL, address or os.environ.get("RAY_ADDRESS"), machine, display.refresh
-            )
+            errors = run_trials(folder, tuning, TRIAL, machine, display.refresh)
         finally:
             display.refresh()
             screen.end_phase()

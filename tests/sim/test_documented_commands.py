@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow, pytest.mark.
 NOT_HERE = {
     r"hydra/launcher=slurm": "needs a SLURM cluster; tests/unit/cluster/test_slurm.py has a fake one",
     r"cluster=ray": "needs more cores; tests/sim/test_fault_tolerance.py runs it with two",
-    r"address=auto": "needs a Ray cluster that runs",
     r"cuda|gpus=4": "needs GPUs",
     r"newton_gl": "needs a display",
     r"^replay .*visualizer=viser": "goes on until Ctrl-C",

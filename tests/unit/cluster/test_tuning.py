@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A tuning on disk: how its trials stand, what they report, and what strangers may have written there."""
 
-import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -115,17 +114,7 @@ def test_a_trial_whose_script_is_lost_fails_for_ray_to_try_again(tmp_path, monke
     trial.cleanup()
 
 
-def test_a_trial_whose_machine_does_not_see_the_tunings_folder_ends(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ray_tune.ray.util, "get_node_ip_address", lambda: "10.0.0.2")
-    with pytest.raises(RuntimeError, match=r"00000 .*10\.0\.0\.2"):
-        run_trial(tmp_path, "00000")
-
-
-def test_where_no_machine_has_room_for_a_trial_nothing_waits_for_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_tune, "ray_cluster", lambda *_: contextlib.nullcontext())
-    monkeypatch.setattr(ray_tune, "_heed_signals_as_ctrl_c", lambda: None)
-    monkeypatch.setattr(ray_tune.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 8.0}}])
+def test_where_no_gpu_is_left_for_a_trial_nothing_waits_for_one(tmp_path):
     tuning = replace(TUNING, share=TrialShare(1, 1, 0.5, 2))
-    with pytest.raises(ConfigError, match=r"0\.5 GPUs .* address=<cluster>"):
-        ray_tune.run_trials(tmp_path, tuning, (), None, {}, lambda: None)
+    with pytest.raises(ConfigError, match=r"has no GPU, and a trial of .* needs one"):
+        ray_tune.run_trials(tmp_path, tuning, (), {"num_cpus": 8, "num_gpus": 0}, lambda: None)

@@ -60,8 +60,8 @@ def started(tmp_path, monkeypatch):
         (["teacher=train", "algorithm=distill", RATE], "teacher=train obs=state"),
         (["grace_iterations=91", RATE], "grace_iterations=91 90"),
         (["resume=nowhere"], "resume=nowhere"),
-        (["resume=.", "samples=3"], "samples: address"),
-        (["resume=.", RATE], "agent.algorithm.learning_rate: address"),
+        (["resume=.", "samples=3"], "samples: resume alone"),
+        (["resume=.", RATE], "agent.algorithm.learning_rate: resume alone"),
     ],
     ids=str,
 )
@@ -120,16 +120,6 @@ def test_more_at_once_than_fit_are_refused(started, monkeypatch, refused):
 
     monkeypatch.setattr(tune, "find_num_envs", nothing_fits)
     refused(tune, [*BASE, RATE, "concurrent=2"], "concurrent=2 num_envs=8 fewer")
-
-
-@pytest.mark.parametrize("by_environment", [False, True])
-def test_a_search_goes_on_on_a_cluster(started, monkeypatch, by_environment):
-    assert tune.main([*BASE, RATE]) == 75
-    folder = started[0][0]
-    if by_environment:
-        monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    assert tune.main([f"resume={folder}", *([] if by_environment else ["address=head:6379"])]) == 75
-    assert started[-1][3] == "head:6379"
 
 
 def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tmp_path, monkeypatch):
