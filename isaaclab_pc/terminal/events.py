@@ -43,23 +43,6 @@ class Phase(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory(JsonRecord):
-    """Memory of the training process."""
-
-    host_bytes: Count
-    """Resident [bytes]."""
-
-    host_limit: Count
-    """Its budget [bytes]."""
-
-    device_bytes: Count | None = None
-    """GPU memory of the process [bytes]; None on the CPU."""
-
-    device_limit: Count | None = None
-    """Its budget: its own memory and what is free [bytes]; None on the CPU."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Iterated(JsonRecord):
     """An iteration is completed: a rollout and its update."""
 
@@ -76,9 +59,6 @@ class Iterated(JsonRecord):
 
     metrics: dict[str, float] = field(default_factory=dict)
     """As in ``iterations.jsonl``; those that are not finite are left out."""
-
-    memory: Memory | None = None
-    """None where it is not known."""
 
     guard: dict[str, int] = field(default_factory=dict)
     """Environments that the guard ended since the run began, by cause; causes without one are left out."""

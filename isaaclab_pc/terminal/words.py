@@ -45,13 +45,9 @@ def iteration_line(event: Iterated) -> str:
 
 def memory_line(event: Iterated) -> str:
     """Return the memory of an iteration, for the foot of a terminal; empty where it is not known."""
-    memory = event.memory
-    if memory is None:
-        return ""
-    line = f"memory {memory.host_bytes / 2**30:.1f} of {memory.host_limit / 2**30:.1f} GiB"
-    if memory.device_bytes is not None and memory.device_limit is not None:
-        line += f"  GPU {memory.device_bytes / 2**30:.1f} of {memory.device_limit / 2**30:.1f} GiB"
-    return line
+    names = {"memory": "Memory/host_bytes", "GPU": "Memory/device_bytes"}
+    known = {name: event.metrics[metric] for name, metric in names.items() if metric in event.metrics}
+    return "  ".join(f"{name} {size / 2**30:.1f} GiB" for name, size in known.items())
 
 
 def _number(event: Iterated, name: str, format_spec: str, scale: float = 1.0) -> str:

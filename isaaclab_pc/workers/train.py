@@ -23,7 +23,7 @@ from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
 from isaaclab_pc.supervise.heartbeat import Heart
-from isaaclab_pc.terminal.events import Evaluated, Iterated, Memory, finite
+from isaaclab_pc.terminal.events import Evaluated, Iterated, finite
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viewer.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
@@ -307,7 +307,6 @@ class _Training:
         return rounds * env.max_episode_length * step_s
 
     def _show(self, completed: int, metrics: Mapping[str, float]) -> None:
-        beat = self.heart.last
         data = self.record.data
         self.screen.show(
             Iterated(
@@ -315,12 +314,6 @@ class _Training:
                 max_iterations=self.session.resolved.max_iterations,
                 eta_s=self._pace.seconds_left(completed),
                 metrics=finite(metrics),
-                memory=Memory(
-                    host_bytes=beat.host_bytes,
-                    host_limit=beat.host_limit,
-                    device_bytes=beat.device_bytes,
-                    device_limit=beat.device_limit,
-                ),
                 guard={cause: count for cause, count in data.guard.items() if count},
                 restarts=len(data.restarts),
             )

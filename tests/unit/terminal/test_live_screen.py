@@ -11,10 +11,9 @@ import termios
 
 import pytest
 
-from isaaclab_pc.terminal.events import Memory
 from isaaclab_pc.terminal.live import LiveScreen
 from isaaclab_pc.terminal.user_stream import UserStream
-from tests.unit.terminal.shown import iteration
+from tests.unit.terminal.shown import METRICS, iteration
 from tests.waiting import wait_until
 
 
@@ -83,8 +82,8 @@ def test_a_terminal_shows_how_far_a_search_is(shown):
 def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(shown, columns):
     def act(screen, _):
         screen.begin("train")
-        memory = Memory(host_bytes=1 << 30, host_limit=4 << 30)
-        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory))
+        metrics = {**METRICS, "Memory/host_bytes": 1.0 * 2**30, "Memory/device_bytes": 2.5 * 2**30}
+        screen.show(iteration(guard={"action": 2}, restarts=1, metrics=metrics))
         screen.say("checkpoint [1]")
 
     got = shown(columns, act)
@@ -93,7 +92,7 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(sh
     assert max(len(line) for line in lines if not line.startswith("iteration  1/10")) <= (columns or 80)
     assert "checkpoint [1]" in lines
     parts = ("iteration 1/10 ETA 0:03:00 812 steps/s", "reward 1.25 success 50 %", "guard 2 restarts 1")
-    for part in (*parts, "memory 1.0 of 4.0 GiB"):
+    for part in (*parts, "memory 1.0 GiB GPU 2.5 GiB"):
         assert part in text, part
 
 

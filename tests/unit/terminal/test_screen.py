@@ -23,7 +23,6 @@ from isaaclab_pc.terminal.events import (
     End,
     Evaluated,
     Event,
-    Memory,
     read_event,
     to_line,
 )
@@ -95,8 +94,7 @@ def test_json_has_one_event_a_line_and_ends_with_the_exit_code(capsys):
     screen.begin("build", "building")
     screen.begin("train")
     screen.say("a note")
-    memory = Memory(host_bytes=1, host_limit=2)
-    screen.show(iteration(memory=memory))
+    screen.show(iteration())
     screen.warn("warning: hot")
     screen.decide("chosen", num_envs=64)
     screen.show(Evaluated(text="success 90%", result={"episodes": 8}))
@@ -111,7 +109,6 @@ def test_json_has_one_event_a_line_and_ends_with_the_exit_code(capsys):
         *(("build", "begin"), ("build", "end"), ("train", "begin"), ("train", "end"))
     ]
     assert events[3]["metrics"] == METRICS
-    assert events[3]["memory"] == {"host_bytes": 1, "host_limit": 2, "device_bytes": None, "device_limit": None}
     assert events[4]["text"] == "hot"
     assert events[5]["values"] == {"num_envs": 64}
     assert events[-1] == {"kind": "end", "exit_code": 1, "error": "broken", "files": {"run": ["logs/a"]}}
@@ -122,7 +119,7 @@ def test_json_has_one_event_a_line_and_ends_with_the_exit_code(capsys):
 
 def test_every_field_of_an_event_is_in_the_docs():
     page = Path(__file__).parents[3].joinpath("docs", "reading-output.md").read_text(encoding="utf-8")
-    names = {field.name for event in (*get_args(Event), Memory) for field in fields(event)}
+    names = {field.name for event in get_args(Event) for field in fields(event)}
     kinds = {event.kind for event in get_args(Event)}
     assert {name for name in names | kinds if f"`{name}`" not in page} == set()
 
