@@ -50,9 +50,8 @@ class ViewSettings(ScriptSettings):
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
 
-    color: Literal["height", "camera", "segmentation"] = "height"
-    """Quantity that colours the points at first. segmentation is known where the cloud's cameras render it and have no
-    latency."""
+    color: Literal["height", "camera"] = "height"
+    """Quantity that colours the points at first."""
 
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the page; null: 8080. The next free one where it is taken."""

@@ -26,7 +26,6 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viewer.arm_drive import ArmDrive, arm_drive
 from isaaclab_pc.viewer.controls import Controls
-from isaaclab_pc.viewer.point_colors import color_ways
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, fault_text
 from isaaclab_pc.viewer.scene_pictures import add_picture_camera, default_view, read_pictures
 from isaaclab_pc.viewer.scene_reader import SceneReader
@@ -272,7 +271,4 @@ def _resolve(settings: RunSettings, job: ViewJob) -> Resolved:
     env_class = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     if job.policy == "expert" and not hasattr(env_class, "expert"):
         raise ConfigError(f"policy=expert: {settings.task} has no expert. Use policy=random, zero or a run.")
-    points = resolved.env_cfg.scene.points
-    if settings.obs == "points" and points is not None and job.color not in (ways := color_ways(points)):
-        raise ConfigError(f"color={job.color}: this cloud's sensor knows {', '.join(ways)}.")
     return resolved

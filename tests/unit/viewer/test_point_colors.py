@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Colours of points, also for a sensor that lags behind its cameras."""
+"""Colours of points."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from isaaclab_pc.sensors import PointCloudCfg
-from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg
-from isaaclab_pc.viewer.point_colors import PointColors, color_ways
+from isaaclab_pc.viewer.point_colors import PointColors
 
 
 def test_points_that_no_camera_saw_have_a_colour_of_their_own():
@@ -23,9 +21,3 @@ def test_points_that_no_camera_saw_have_a_colour_of_their_own():
     assert found.shape == (3, 6, 3)
     assert (found[:, :5] == found[0, 0]).all()
     assert (found[:, 5] != found[0, 0]).any(axis=-1).all()
-
-
-@pytest.mark.parametrize(("latency", "is_known"), [(0, True), ((0, 0), True), (1, False), ((0, 4), False)])
-def test_the_classes_of_a_late_cloud_are_not_known(latency, is_known):
-    cfg = PointCloudCfg(features=("segmentation",), realism=DepthRealismCfg(latency=latency))
-    assert ("segmentation" in color_ways(cfg)) == is_known
