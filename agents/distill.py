@@ -106,6 +106,18 @@ PRECISE = DistillSettings(
 """For ``peg_insert``, where millimetres count: small errors weigh as much as large ones, in more steps on fewer samples
 each."""
 
+SHAPES = DistillSettings(
+    max_iterations=260,
+    algorithm=ImitationCfg(
+        num_learning_epochs=8,
+        replay_samples=1_200_000,
+        expert_share_samples=120_000,
+        fulfilled_steps=40,
+        small_error=0.2,
+    ),
+)
+"""For ``lift_any``, where many shapes are to be told apart, and it is harder to stay at the goal than to get there."""
+
 
 def distill_sizes(settings: DistillSettings) -> dict[str, DistillSettings]:
     """Return hyperparameters by the value of the setting ``agent``: these, and ``large`` ones for a GPU."""

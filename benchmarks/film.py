@@ -2,7 +2,8 @@
 """A short film of a task's pretrained policy: the scene, and beside it the cloud that the policy sees.
 
 Run ``python benchmarks/film.py lift push``: it writes ``docs/images/lift.gif`` and ``push.gif``. A task that comes
-with no policy shows its expert. ``--sheet`` puts the films of all tasks into one, ``tasks.gif``.
+with no policy shows its expert. ``--sheet`` puts the films of all tasks into one, ``tasks.gif``. ``--objects
+held_out`` shows 24 objects of a set at once, as ``lift_any`` lifts them, in ``objects.gif``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import math
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import torch
 from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
+from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
@@ -45,8 +48,39 @@ SHEET_WIDTH = 440
 SHEET_COLORS = 128
 SHEET_S = 8.0
 """Length of the sheet's film [s]; shorter films begin again."""
+OBJECT_WIDTH = 120
+OBJECT_HEIGHT = 96
+OBJECT_COLUMNS = 6
+OBJECT_ROWS = 4
 SHEET_EVERY = 2
 """Pictures of a film from one picture of the sheet to the next."""
+
+
+def film_objects(objects: str) -> tuple[list[Image.Image], float]:
+    """Play the pretrained policy of ``lift_any`` in as many environments as a set has objects, and show some of them.
+
+    Returns:
+        The pictures, and the time between them [s].
+    """
+    num_envs = len(load_set(objects))
+    settings, checkpoint = find_pretrained(compose(["task=lift_any"]))
+    changes = {"seed": SEED, "device": "cpu", "env_overrides": [*settings.env_overrides, f"env.objects={objects}"]}
+    resolved = resolve(choose_platform(settings.with_values(changes)), num_envs, "film")
+    view = replace(picture_view(VIEWS["lift_any"]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT)
+    add_picture_camera(resolved.env_cfg, view)
+    shown = np.linspace(0, num_envs - 1, OBJECT_ROWS * OBJECT_COLUMNS).round().astype(int)
+
+    pictures = []
+    with open_env(resolved) as env, tempfile.TemporaryDirectory() as scratch:
+        base: Any = env.unwrapped
+        act = actor(resolved, env, checkpoint, Path(scratch))
+        observations, _ = env.reset(seed=SEED)
+        for step in range(base.max_episode_length):
+            if step % EVERY == 0:
+                scenes = read_pictures(base)[shown].reshape(OBJECT_ROWS, OBJECT_COLUMNS, OBJECT_HEIGHT, OBJECT_WIDTH, 3)
+                pictures.append(Image.fromarray(np.concatenate(np.concatenate(scenes, axis=1), axis=1)))
+            observations, *_ = env.step(act(observations))
+    return pictures, EVERY * base.step_dt
 
 
 def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
@@ -151,6 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="*", choices=sorted(VIEWS))
     parser.add_argument("--sheet", action="store_true", help="put the films of all tasks into one")
+    parser.add_argument("--objects", help="a set, of which lift_any lifts 24 at once")
     parser.add_argument("--episodes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the films")
     args = parser.parse_args()
@@ -158,6 +193,9 @@ def main() -> None:
     for task in args.task:
         pictures, interval = film(task, args.episodes)
         save(pictures, args.out / f"{task}.gif", interval)
+    if args.objects:
+        pictures, interval = film_objects(args.objects)
+        save(pictures, args.out / "objects.gif", interval)
     if args.sheet:
         pictures, interval = sheet(args.out)
         save(pictures, args.out / "tasks.gif", interval, SHEET_COLORS)

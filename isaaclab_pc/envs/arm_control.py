@@ -229,16 +229,19 @@ class ArmControl:
         tool_pos: torch.Tensor,
         openings: torch.Tensor,
         action: torch.Tensor,
+        distance: float = 0.03,
+        shares: tuple[float, float] = (0.4, 0.75),
     ) -> torch.Tensor:
         """Tell whether the closing gripper is stopped by an object between its fingers, shape (N,), bool.
 
-        The object is held at ``position`` (N, 3) and ``width`` (N,) wide, in the frame of ``tool_pos`` (N, 3), all [m];
-        the fingers may close across its diagonal. ``openings`` are :attr:`ArmState.finger_openings` [m], (N, F), and
-        the last ``action`` (N, A) has the gripper's command at its end.
+        The object is held at ``position`` (N, 3) and ``width`` (N,) wide, in the frame of ``tool_pos`` (N, 3), all [m].
+        ``openings`` are :attr:`ArmState.finger_openings` [m], (N, F), and the last ``action`` (N, A) has the gripper's
+        command at its end. The tool is within ``distance`` [m] of it, and each finger is open by a share of its width
+        between ``shares``: from less than a half to more than half a diagonal.
         """
         held = torch.empty(len(position), dtype=torch.bool, device=position.device)
         arrays = [position, width, tool_pos, openings, action, held]
-        self._launch(kernels.find_held, arrays)
+        self._launch(kernels.find_held, arrays, distance, *shares)
         return held
 
     def _kinematics(self) -> list[Any]:

@@ -20,15 +20,6 @@ POSTURE_STEP = wp.constant(0.03)
 SPEED_SCALE = wp.constant(0.1)
 """Factor of the joints' velocities in what a policy observes."""
 
-GRASP_DISTANCE = wp.constant(0.03)
-"""Largest distance between tool centre and object centre at which the fingers are around the object [m]."""
-
-LEAST_OPENING = wp.constant(0.4)
-"""Opening of a finger from which it touches an object, as a share of the object's width: less than a half."""
-
-MOST_OPENING = wp.constant(0.75)
-"""Opening up to which it does: more than half a diagonal."""
-
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 
@@ -286,13 +277,16 @@ def find_held(
     openings: wp.array2d(dtype=wp.float32),
     action: wp.array2d(dtype=wp.float32),
     held: wp.array(dtype=wp.bool),
+    distance: wp.float32,
+    least: wp.float32,
+    most: wp.float32,
     arm: Arm,
 ):
     """Tell which objects (N,) the closing gripper is stopped by: near the tool, each finger open by a share of it."""
     env = wp.tid()
-    is_held = wp.length(vector(object, env) - vector(tool, env)) < GRASP_DISTANCE
+    is_held = wp.length(vector(object, env) - vector(tool, env)) < distance
     is_held = is_held and action[env, action.shape[1] - 1] <= 0.0
     for i in range(openings.shape[1]):
         share = openings[env, i] / width[env]
-        is_held = is_held and share > LEAST_OPENING and share < MOST_OPENING
+        is_held = is_held and share > least and share < most
     held[env] = is_held

@@ -273,7 +273,7 @@ def is_wound_up(env: PointCloudEnv, lower: Sequence[float], upper: Sequence[floa
     below = constant_tensor(tuple(lower), joints.device) - joints
     above = joints - constant_tensor(tuple(upper), joints.device)
     outside = torch.maximum(below, above).amax(dim=1)
-    return outside > torch.where(_has_begun_to_close(env), _NEARLY_BACK, _FAR_OUTSIDE)
+    return outside > torch.where(has_begun_to_close(env), _NEARLY_BACK, _FAR_OUTSIDE)
 
 
 def unwinding(env: PointCloudEnv) -> Pose:
@@ -299,7 +299,8 @@ def finger_opening(env: PointCloudEnv) -> torch.Tensor:
     return env.finger_openings().mean(dim=1)
 
 
-def _has_begun_to_close(env: PointCloudEnv) -> torch.Tensor:
+def has_begun_to_close(env: PointCloudEnv) -> torch.Tensor:
+    """Tell whether the fingers have begun to close, shape (N,), bool."""
     return finger_opening(env) < _BEGUN * env.finger_travel.mean(dim=1)
 
 
@@ -321,7 +322,7 @@ def is_closing_on(env: PointCloudEnv, position: torch.Tensor, width: torch.Tenso
     on less than a share of its width [m], (N,).
     """
     distance = torch.linalg.vector_norm(position - env.tool_pos, dim=1)
-    has_begun = _has_begun_to_close(env) & (finger_opening(env) > _MISSED * width)
+    has_begun = has_begun_to_close(env) & (finger_opening(env) > _MISSED * width)
     return (distance < _REACH) | (has_begun & (distance < _STILL_AROUND))
 
 

@@ -105,7 +105,7 @@ def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
     for name in cfg.randomized:
         asset: Any = getattr(cfg.scene, name)
         # The task varies the sizes of this one itself.
-        if isinstance(asset.spawn, sim_utils.MultiAssetSpawnerCfg):
+        if isinstance(asset.spawn, sim_utils.MultiAssetSpawnerCfg | sim_utils.MultiUsdFileCfg):
             continue
         variants = [scaled(asset.spawn, factor) for factor in factors]
         asset.spawn = _SizesCfg(assets_cfg=variants, random_choice=False)

@@ -21,8 +21,11 @@ _LIGHT = np.array([-0.3, 0.5, 0.8])
 _COLOR = np.array([0.35, 0.60, 0.95])
 
 
-def save_object_sheet(objects: Sequence[Graspable], title: str, path: Path) -> None:
-    """Draw at least one object each into a PNG file, all at one scale."""
+def save_object_sheet(
+    objects: Sequence[Graspable], title: str, path: Path, labels: Sequence[str] | None = None
+) -> None:
+    """Draw at least one object each into a PNG file, all at one scale; ``labels`` take the place of their grasps."""
+    labels = labels or [f"{len(graspable.grasp_width)} grasps" for graspable in objects]
     columns = min(_COLUMNS, len(objects))
     rows = math.ceil(len(objects) / columns)
     reach = 0.8 * max(float(np.linalg.norm(graspable.vertices, axis=1).max()) for graspable in objects)
@@ -31,10 +34,10 @@ def save_object_sheet(objects: Sequence[Graspable], title: str, path: Path) -> N
         panels = figure.subplots(rows, columns, squeeze=False)
         for axes in panels.flat:
             axes.set_axis_off()
-        for axes, graspable in zip(panels.flat, objects, strict=False):
+        for axes, graspable, label in zip(panels.flat, objects, labels, strict=False):
             _draw(graspable, axes)
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-            axes.set_title(f"{graspable.family}\n{len(graspable.grasp_width)} grasps", fontsize=8)
+            axes.set_title(f"{graspable.family}\n{label}", fontsize=8)
 
     save_png(draw, path, title, (1.3 * columns + 0.4, 1.5 * rows + 0.6))
 

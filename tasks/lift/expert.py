@@ -5,6 +5,7 @@ import torch
 
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, is_closing_on, is_firm, unturned
 from isaaclab_pc.tasks.lift.lift_env import LiftEnv
+from isaaclab_pc.tasks.lift.lifting_env import LiftingEnv
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 _CLEARANCE = 0.1
@@ -28,27 +29,30 @@ def _held(env: LiftEnv) -> torch.Tensor:
     return env.grasped & is_firm(env, env.cube_pos, env.cube_edge)
 
 
-def _goal(env: LiftEnv) -> Pose:
-    # From where the cube is now: it may have slipped in the fingers, and it is the cube that has to arrive.
-    return env.goal_pos - env.cube_pos + env.tool_pos, unturned(env)
+def to_goal(env: LiftingEnv) -> Pose:
+    """Return where the tool brings the object to its goal."""
+    # From where the object is now: it may have slipped in the fingers, and it is the object that has to arrive.
+    return env.goal_pos - env.object_pos + env.tool_pos, unturned(env)
 
 
 def _cube(env: LiftEnv) -> Pose:
     return env.cube_pos, grasp_quat(env, env.cube_quat)
 
 
-def _astray(env: LiftEnv) -> torch.Tensor:
+def is_astray(env: LiftingEnv) -> torch.Tensor:
+    """Tell whether the tool is beside or behind the base or under the table, (N,), bool."""
     return (env.tool_pos[:, 0] < _NEAREST) | (env.tool_pos[:, 2] < _UNDER_TABLE)
 
 
-def _in_front(env: LiftEnv) -> Pose:
+def in_front(env: LiftingEnv) -> Pose:
+    """Return where an arm that went astray comes back to."""
     return constant_tensor(_IN_FRONT, env.tool_pos.device).expand_as(env.tool_pos), unturned(env)
 
 
 CASES = (
-    Case(name="carry to the goal", when=_held, target=_goal, closed=True, gain=0.5),
+    Case(name="carry to the goal", when=_held, target=to_goal, closed=True, gain=0.5),
     Case(name="close", when=_closing, target=_cube, closed=True),
-    Case(name="come back in front", when=_astray, target=_in_front),
+    Case(name="come back in front", when=is_astray, target=in_front),
     # Slowly: on Newton, a gripper that arrives with a swing grasps worse.
     Case(name="come from above", target=lambda env: from_above(env, _cube(env), _CLEARANCE), step_length=0.015),
 )

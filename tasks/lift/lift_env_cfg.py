@@ -5,7 +5,8 @@ from isaaclab.assets import RigidObjectCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.primitives import cube_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
+from isaaclab_pc.envs import PointCloudSceneCfg
+from isaaclab_pc.tasks.lift.lifting_env import LiftingEnvCfg
 
 CUBE_EDGE = 0.05
 """Edge length of the cube [m]; its diagonal, 0.07 m, fits between the open fingers at any yaw."""
@@ -19,13 +20,12 @@ class LiftSceneCfg(PointCloudSceneCfg):
 
 
 @configclass
-class LiftEnvCfg(PointCloudEnvCfg):
+class LiftEnvCfg(LiftingEnvCfg):
     """Grasp a cube and bring it to a goal above the table."""
 
     scene: LiftSceneCfg = LiftSceneCfg()
     robots: tuple[str, ...] = ("franka", "ur5e")
     episode_length_s: float = 4.0
-    gripper: bool = True
     randomized: tuple[str, ...] = ("cube",)
     observation_space: int = 35
     state_space: int = 52
@@ -35,15 +35,3 @@ class LiftEnvCfg(PointCloudEnvCfg):
 
     cube_upper: tuple[float, float, float] = (0.6, 0.2, 0.7854)
     """Largest x [m], y [m] and yaw [rad] of the cube after a reset; by symmetry this is every yaw."""
-
-    goal_lower: tuple[float, float, float] = (0.4, -0.2, 0.15)
-    """Smallest goal of the cube's centre in the environment frame [m]."""
-
-    goal_upper: tuple[float, float, float] = (0.6, 0.2, 0.35)
-    """Largest goal of the cube's centre in the environment frame [m]."""
-
-    success_distance: float = 0.025
-    """Largest distance of the cube's centre from the goal that counts as success [m]."""
-
-    success_joint_speed: float = 0.2
-    """Largest speed of any arm joint that counts as success [rad/s]."""

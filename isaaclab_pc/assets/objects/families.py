@@ -171,7 +171,7 @@ def bottle(g: np.random.Generator) -> Parts:
 
 def bowl(g: np.random.Generator) -> Parts:
     """Return a bowl."""
-    outer, share, height, thick = g.uniform((0.04, 0.6, 0.035, 0.006), (0.06, 0.8, 0.05, 0.009))
+    outer, share, height, thick = g.uniform((0.038, 0.85, 0.035, 0.006), (0.05, 0.95, 0.05, 0.009))
     foot = outer * share
     floor = _frustum(0.95 * foot, 0.0, 0.95 * foot, 0.009)
     return [*_wall((foot - thick, foot, 0.0), (outer - thick, outer, height), 12), floor]

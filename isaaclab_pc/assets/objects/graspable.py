@@ -21,7 +21,7 @@ MASSES = (0.03, 0.25)
 """Smallest and largest mass [kg]."""
 
 _MOST_POSES = 8
-_GRASPS_OF_POSE = 32
+_GRASPS_OF_POSE = 48
 _FEWEST_GRASPS = 3
 """Grasps without which a resting pose is left out."""
 _RARE = 0.02

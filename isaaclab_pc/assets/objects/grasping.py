@@ -55,7 +55,7 @@ class Grasps:
 _YAWS = math.pi * np.arange(12) / 12
 _STEP = 0.008
 """Distance of neighbouring grasps along the fingers' width [m]."""
-_MOST_WIDTH = 0.07
+_MOST_WIDTH = 0.066
 _LEAST_WIDTH = 0.004
 _TABLE_CLEARANCE = 0.0115
 """Height of the tool centre above the table at least [m]: the pads end just above it."""
@@ -63,8 +63,10 @@ _GAP = 0.006
 """Distance from which two surfaces along y have a gap between them [m]."""
 _MOST_WORSE = 0.8
 """Cost beyond that of the best grasp at most."""
-_ALIGNED = 0.85
-"""Cosine between a surface's normal and the fingers' way at least."""
+_ALIGNED = 0.93
+"""Cosine between the mean normal of where a pad touches and the fingers' way at least."""
+_SQUARE = 0.8
+"""Mean cosine between the normals there and that way at least."""
 
 
 def top_down_grasps(points: Floats, normals: Floats, turn: Rotation) -> Grasps:
@@ -83,7 +85,7 @@ def top_down_grasps(points: Floats, normals: Floats, turn: Rotation) -> Grasps:
         # x along the pads' width, y between the fingers, z up.
         to_gripper = Rotation.from_euler("z", -yaw) * turn
         at = to_gripper.apply(points)
-        facing = to_gripper.apply(normals)[:, 1]
+        facing = to_gripper.apply(normals)
         # The tool's z points down, so it is turned by half a turn about x.
         quat = (to_gripper.inv() * Rotation.from_euler("x", math.pi)).as_quat()
         for x in np.arange(math.ceil(at[:, 0].min() / _STEP) * _STEP, at[:, 0].max(), _STEP):
@@ -159,7 +161,12 @@ def _close_at(slab: Floats, facing: Floats, center: Floats) -> tuple[float, floa
     depth = min(0.0025, 0.1 * width)
     touches_left = between & (y < left + depth)
     touches_right = between & (y > right - depth)
-    aligned = min(-facing[touches_left].mean(), facing[touches_right].mean())
+    # A pad that touches a hollow with both its edges is pressed upon from the middle between them.
+    from_left = facing[touches_left].mean(axis=0)
+    from_right = facing[touches_right].mean(axis=0)
+    if min(-from_left[1], from_right[1]) < _SQUARE:
+        return None
+    aligned = min(-from_left[1] / np.linalg.norm(from_left), from_right[1] / np.linalg.norm(from_right))
     # How far the two contacts miss each other, which turns the object.
     miss = math.hypot(*(float(axis[touches_left].mean() - axis[touches_right].mean()) for axis in (x, z)))
     if aligned < _ALIGNED or miss > 0.3 * width + 0.003:

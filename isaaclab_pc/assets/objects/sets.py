@@ -10,6 +10,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +49,18 @@ def load_set(name: str, progress: Callable[[int, int], None] = lambda done, tota
     folder = set_folder(name)
     if name in SETS and not folder.exists():
         _make_set(name, folder, progress)
-    files = sorted(folder.glob("*.npz"))
-    if not files:
+    check_set(name)
+    return [Graspable.load(file) for file in sorted(folder.glob("*.npz"))]
+
+
+def check_set(name: str) -> None:
+    """Raise ConfigError for a set that :func:`load_set` would not find; those of :data:`SETS` need not be made yet."""
+    folder = set_folder(name)
+    is_made_later = name in SETS and not folder.exists()
+    if not is_made_later and not any(folder.glob("*.npz")):
         raise ConfigError(
             f"{folder} holds no object (.npz): import some with scripts/objects.py meshes=<folder> out={name}."
         )
-    return [Graspable.load(file) for file in files]
 
 
 def usd_files(name: str, *, padded: bool = False) -> list[Path]:
@@ -125,9 +133,17 @@ def _made(recipes: list[Recipe]) -> Iterator[Graspable]:
         yield from pool.map(make_object, recipes)
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     # Not forked: a simulator's threads do not survive that.
-    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield pool
+    except BrokenProcessPool as error:
+        raise ConfigError(
+            "the processes that make objects ended: they import the script that you started, so its work belongs below "
+            'if __name__ == "__main__":. Or make the set beforehand: scripts/objects.py.'
+        ) from error
 
 
 def _write_usd(file: Path) -> None:
