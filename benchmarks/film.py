@@ -50,6 +50,7 @@ SHEET_S = 8.0
 """Length of the sheet's film [s]; shorter films begin again."""
 OBJECT_WIDTH = 120
 OBJECT_HEIGHT = 96
+OBJECT_FOV_DEG = 30.0
 OBJECT_COLUMNS = 6
 OBJECT_ROWS = 4
 SHEET_EVERY = 2
@@ -66,7 +67,7 @@ def film_objects(objects: str) -> tuple[list[Image.Image], float]:
     settings, checkpoint = find_pretrained(compose(["task=lift_any"]))
     changes = {"seed": SEED, "device": "cpu", "env_overrides": [*settings.env_overrides, f"env.objects={objects}"]}
     resolved = resolve(choose_platform(settings.with_values(changes)), num_envs, "film")
-    view = replace(picture_view(VIEWS["lift_any"]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT)
+    view = replace(picture_view(VIEWS["lift_any"]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT, fov_deg=OBJECT_FOV_DEG)
     add_picture_camera(resolved.env_cfg, view)
     shown = np.linspace(0, num_envs - 1, OBJECT_ROWS * OBJECT_COLUMNS).round().astype(int)
 

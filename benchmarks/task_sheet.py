@@ -61,7 +61,7 @@ VIEWS = {
     "reach": View(time=0.27),
     "push": View(time=0.9, target=(0.47, 0.0, 0.13)),
     "lift": View(time=2.0),
-    "lift_any": View(time=2.4),
+    "lift_any": View(time=2.4, target=(0.45, 0.0, 0.18)),
     "stack": View(time=2.1),
     "peg_insert": View(time=2.6, eye=(1.15, -0.6, 0.6), target=(0.46, 0.05, 0.17)),
     "open_drawer": View(time=1.0, eye=(0.1, 0.9, 0.55), target=(0.5, 0.0, 0.17)),

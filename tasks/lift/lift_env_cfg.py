@@ -6,7 +6,7 @@ from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.primitives import cube_cfg
 from isaaclab_pc.envs import PointCloudSceneCfg
-from isaaclab_pc.tasks.lift.lifting_env import LiftingEnvCfg
+from isaaclab_pc.tasks.lift.lifting_env_cfg import LiftingEnvCfg
 
 CUBE_EDGE = 0.05
 """Edge length of the cube [m]; its diagonal, 0.07 m, fits between the open fingers at any yaw."""

@@ -5,36 +5,17 @@ from abc import abstractmethod
 
 import torch
 from isaaclab.assets import RigidObject
-from isaaclab.utils import configclass
 
-from isaaclab_pc.envs import PointCloudEnvCfg, manipulation
+from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness, joint_speed
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
+from isaaclab_pc.tasks.lift.lifting_env_cfg import LiftingEnvCfg
 
 OBJECT_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
 REST_STREAM = TASK_STREAM + 2
-
-
-@configclass
-class LiftingEnvCfg(PointCloudEnvCfg):
-    """Grasp an object and bring it to a goal above the table."""
-
-    gripper: bool = True
-
-    goal_lower: tuple[float, float, float] = (0.4, -0.2, 0.15)
-    """Smallest goal of the object's centre of mass in the environment frame [m]."""
-
-    goal_upper: tuple[float, float, float] = (0.6, 0.2, 0.35)
-    """Largest goal of the object's centre of mass in the environment frame [m]."""
-
-    success_distance: float = 0.025
-    """Largest distance of the object's centre of mass from the goal that counts as success [m]."""
-
-    success_joint_speed: float = 0.2
-    """Largest speed of any arm joint that counts as success [rad/s]."""
 
 
 class LiftingEnv(PointCloudEnv):

@@ -4,7 +4,6 @@
 import isaaclab.sim as sim_utils
 import numpy as np
 from isaaclab.assets import RigidObjectCfg
-from isaaclab.sim import SimulationContext
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
 from numpy.typing import NDArray
 
@@ -20,7 +19,6 @@ def object_set_cfg(
     padded: bool = False,
     pos: Vector = (0.5, 0.0, 0.1),
     label: str = "object",
-    color: Vector = (0.10, 0.35, 0.80),
 ) -> RigidObjectCfg:
     """Return an object of a set, dealt out to the environments as evenly as may be: :func:`dealt_objects` tells how.
 
@@ -31,7 +29,6 @@ def object_set_cfg(
             (``use_mujoco_contacts``) all environments would collide with the first one's object.
         pos: Its centre of mass in the environment's frame before the first reset [m].
         label: Its semantic class.
-        color: Red, green and blue from 0 to 1.
     """
     return RigidObjectCfg(
         prim_path=prim_path,
@@ -41,7 +38,6 @@ def object_set_cfg(
             rigid_props=free_body_properties(),
             collision_props=[UsdPhysicsCollisionCfg(), patch_contacts()],
             physics_material=patch_friction(1.0),
-            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
             semantic_tags=[("class", label)],
         ),
         init_state=RigidObjectCfg.InitialStateCfg(pos=pos),
@@ -53,6 +49,9 @@ def dealt_objects() -> NDArray[np.int64]:
 
     It holds for a scene in which nothing else differs between environments.
     """
+    # Late: it loads USD, which a configuration must not.
+    from isaaclab.sim import SimulationContext
+
     simulation = SimulationContext.instance()
     assert simulation is not None
     plan = simulation.get_clone_plan()

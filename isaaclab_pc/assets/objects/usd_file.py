@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.objects.graspable import Graspable
 
+_COLOR = (0.10, 0.35, 0.80)
 _INSIDE = 0.3
 """Size of a part that only pads, of the part that it lies in."""
 
@@ -41,6 +42,8 @@ def write_usd(graspable: Graspable, path: Path, num_parts: int = 0) -> None:
         mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(faces.astype(np.int32).ravel()))
         mesh.CreateFaceVertexCountsAttr(Vt.IntArray([3] * len(faces)))
         mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+        # A material of the whole body would not reach the parts on Newton.
+        mesh.CreateDisplayColorAttr(Vt.Vec3fArray([Gf.Vec3f(*_COLOR)]))
         UsdPhysics.CollisionAPI.Apply(mesh.GetPrim())
         collision: Any = UsdPhysics.MeshCollisionAPI.Apply(mesh.GetPrim())
         collision.CreateApproximationAttr(UsdPhysics.Tokens.convexHull)

@@ -73,5 +73,6 @@ def test_a_run_of_weights_and_biases_lies_in_the_runs_folder_under_its_name(run,
 
 def _values(key, file):
     """Return the values of a key, each once; in protobuf, field 16 and the text's length stand between them."""
-    found = re.findall(re.escape(key.encode()) + rb"\x82\x01.([\d.]+)", file.read_bytes(), re.DOTALL)
-    return list(dict.fromkeys(value.decode() for value in found))
+    found = re.findall(re.escape(key.encode()) + rb"\x82\x01(.)([\d.]+)", file.read_bytes(), re.DOTALL)
+    # What follows may be a digit, too.
+    return list(dict.fromkeys(value[: ord(length)].decode() for length, value in found))
