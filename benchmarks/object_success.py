@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from film import actor
 
+from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.report.object_sheet import save_object_sheet
@@ -67,12 +68,13 @@ def play(policy: str, objects: str, physics: str, episodes: int, overrides: list
         base: Any = env.unwrapped
         act = actor(resolved, env, checkpoint, Path(scratch))
         observations, _ = env.reset(seed=SEED)
+        mine = torch.from_numpy(dealt_objects())
         while (ended < each).any():
             observations, _, terminated, truncated, _ = env.step(act(observations))
             counted = (terminated | truncated) & (ended < each)
             succeeded += counted & base.episode_success
             ended += counted
-    return (succeeded / each).reshape(-1, num_objects).mean(dim=0).tolist()
+    return [float(succeeded[mine == index].mean()) / each for index in range(num_objects)]
 
 
 def table(rates: dict[str, list[float]]) -> str:

@@ -90,7 +90,7 @@ class LiftAnyEnvCfg(LiftingEnvCfg):
         num_objects = len(load_set(self.objects, current().advance))
         if self.scene.num_envs < num_objects:
             current().say(
-                f"objects={self.objects}: of {num_objects} objects, the first {self.scene.num_envs} are dealt out, one "
-                "to each environment"
+                f"objects={self.objects}: {self.scene.num_envs} of {num_objects} objects are dealt out, evenly spaced "
+                "over the set"
             )
         self.scene.object = object_set_cfg(self.objects, self.scene.object.prim_path, padded=is_newton)
