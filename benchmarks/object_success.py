@@ -40,7 +40,6 @@ from isaaclab_pc.workers.session import open_env
 
 SEED = 1_000
 LEAST_ENVS = 64
-PERCENT = 100.0
 
 
 def play(policy: str, objects: str, physics: str, episodes: int, overrides: list[str]) -> list[float]:
@@ -85,7 +84,7 @@ def table(rates: dict[str, list[float]]) -> str:
             families[name][graspable.family].append(rate)
 
     def cell(values: list[float]) -> str:
-        return f"{PERCENT * float(np.mean(values)):.1f} %" if values else "-"
+        return f"{100 * float(np.mean(values)):.1f} %" if values else "-"
 
     lines = [f"| family | {' | '.join(rates)} |", f"|---|{'---:|' * len(rates)}"]
     for family in dict.fromkeys(family for found in families.values() for family in found):
@@ -119,7 +118,7 @@ def main() -> None:
         rates[name] = json.loads(found[0].removeprefix("RATES "))
         if args.sheets is not None:
             args.sheets.mkdir(parents=True, exist_ok=True)
-            labels = [f"{PERCENT * rate:.0f} %" for rate in rates[name]]
+            labels = [f"{100 * rate:.0f} %" for rate in rates[name]]
             save_object_sheet(
                 load_set(name), f"{args.policy} on {Path(name).name}", args.sheets / f"{Path(name).name}.png", labels
             )

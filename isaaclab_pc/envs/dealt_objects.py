@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 import trimesh
 from isaaclab.utils.math import quat_apply, quat_apply_inverse, quat_conjugate, quat_mul
 
-from isaaclab_pc.assets.objects.graspable import Graspable
 from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
@@ -44,8 +44,6 @@ class DealtObjects:
     Rows of objects with fewer resting poses or grasps are filled up with poses of no chance and grasps of a high cost.
     """
 
-    objects: list[Graspable]
-    """The object of each environment."""
     rest_cumulative: torch.Tensor
     """Chance of a resting pose or one before it, (N, R)."""
     rest_quat: torch.Tensor
@@ -71,7 +69,7 @@ class DealtObjects:
             ConfigError: There is no such set.
         """
         loaded = load_set(objects)
-        index = dealt_objects() % len(loaded)
+        index = dealt_objects()
 
         def rows(name: str, fill: float = 0.0) -> torch.Tensor:
             values = [np.asarray(getattr(graspable, name)) for graspable in loaded]
@@ -83,7 +81,6 @@ class DealtObjects:
         vertices = [graspable.vertices for graspable in loaded]
         corners = np.stack([points[(points @ _DIRECTIONS.T).argmax(axis=0)] for points in vertices])
         return cls(
-            objects=[loaded[i] for i in index],
             rest_cumulative=rows("rest_chance").cumsum(dim=1),
             rest_quat=rows("rest_quat"),
             rest_height=rows("rest_height"),
@@ -93,6 +90,12 @@ class DealtObjects:
             grasp_cost=rows("grasp_cost", fill=_NO_GRASP),
             corners=torch.from_numpy(corners[index].astype(np.float32)).to(device),
         )
+
+    @cached_property
+    def grasp_down(self) -> torch.Tensor:
+        """The way down of the tool in each grasp, (N, G, 3)."""
+        down = constant_tensor((0.0, 0.0, 1.0), self.grasp_quat.device)
+        return quat_apply(self.grasp_quat, down.expand_as(self.grasp_position))
 
     def resting(self, env_ids: torch.Tensor, unit: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return a resting pose of each object in ``env_ids`` (M,), by its chance: quaternions (M, 4), heights (M,).
@@ -127,24 +130,19 @@ def preferred_grasp(
         Tool centres in the environment frame (N, 3), orientations (N, 4), widths (N,).
     """
     # In each object's frame, where its grasps stay.
-    num_envs, num_grasps = dealt.grasp_width.shape
-    device = position.device
-    to_object = quat_conjugate(quat)
     up = _in_frame(quat, (0.0, 0.0, 1.0))
     far_left = _in_frame(quat, (0.5, 1.0, 0.0))
     tool = quat_apply_inverse(quat, tool_pos - position)
-    grasp_quat = dealt.grasp_quat
-    half_turn = constant_tensor((0.0, 0.0, 1.0, 0.0), device).expand_as(grasp_quat)
-    turned_quat = quat_mul(grasp_quat, half_turn)
-    down = quat_apply(grasp_quat, constant_tensor((0.0, 0.0, 1.0), device).expand(num_envs, num_grasps, 3))
+    to_object = quat_conjugate(quat)
+    # A gripper that is turned by half a turn holds the same: it is the tool that is turned, of which there are fewer.
+    half_turn = constant_tensor((0.0, 0.0, 1.0, 0.0), quat.device).expand_as(quat)
+    default_quat = constant_tensor((1.0, 0.0, 0.0, 0.0), quat.device).expand_as(quat)
 
-    tool_in_object = quat_mul(to_object, tool_quat)
-    default = quat_mul(to_object, constant_tensor((1.0, 0.0, 0.0, 0.0), device).expand_as(quat))
-    same = _dot(grasp_quat, tool_in_object).abs()
-    turned = _dot(turned_quat, tool_in_object).abs()
+    same, turned = (_dot(dealt.grasp_quat, way).abs() for way in _both_ways(quat_mul(to_object, tool_quat), half_turn))
     from_tool = _angle(torch.maximum(same, turned))
-    from_default = _angle(torch.maximum(_dot(grasp_quat, default).abs(), _dot(turned_quat, default).abs()))
-    tilt = torch.acos(-_dot(down, up).clamp(-1.0, 1.0))
+    default = [_dot(dealt.grasp_quat, way).abs() for way in _both_ways(quat_mul(to_object, default_quat), half_turn)]
+    from_default = _angle(torch.maximum(*default))
+    tilt = torch.acos(-_dot(dealt.grasp_down, up).clamp(-1.0, 1.0))
     height = _dot(dealt.grasp_position, up) + position[:, 2:]
     distance = torch.linalg.vector_norm(dealt.grasp_position - tool[:, None], dim=2)
 
@@ -156,11 +154,16 @@ def preferred_grasp(
     cost = cost + 0.25 * from_tool + 8.0 * distance.clamp(max=_CLOSE)
 
     best = cost.argmin(dim=1, keepdim=True)
-    chosen_quat = torch.where((turned > same)[..., None], turned_quat, grasp_quat)
     at = dealt.grasp_position.take_along_dim(best[..., None], dim=1)[:, 0]
-    held = chosen_quat.take_along_dim(best[..., None], dim=1)[:, 0]
+    held = dealt.grasp_quat.take_along_dim(best[..., None], dim=1)[:, 0]
+    is_turned = (turned > same).take_along_dim(best, dim=1)
+    held = torch.where(is_turned, quat_mul(held, half_turn), held)
     width = dealt.grasp_width.take_along_dim(best, dim=1)[:, 0]
     return position + quat_apply(quat, at), quat_mul(quat, held), width
+
+
+def _both_ways(quat: torch.Tensor, half_turn: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return quat, quat_mul(quat, half_turn)
 
 
 def _in_frame(quat: torch.Tensor, direction: tuple[float, float, float]) -> torch.Tensor:

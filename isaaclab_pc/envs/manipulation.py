@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from isaaclab.utils.math import quat_from_euler_xyz
@@ -72,22 +72,17 @@ def upright(yaw: torch.Tensor) -> torch.Tensor:
 
 
 def between_fingers(
-    env: PointCloudEnv,
-    position: torch.Tensor,
-    width: float | torch.Tensor,
-    tool_pos: torch.Tensor | None = None,
-    **limits: Any,
+    env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor, tool_pos: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Tell whether the closed gripper is stopped by an object between its fingers, shape (N,), bool.
 
     The object is held at ``position`` (N, 3) in the environment frame or that of ``tool_pos``, and is ``width`` wide, a
-    number or (N,); the fingers may close across its diagonal. All in [m]. ``limits`` are the last arguments of
-    :meth:`~isaaclab_pc.envs.arm_control.ArmControl.is_held`.
+    number or (N,); the fingers may close across its diagonal. All in [m].
     """
     if not isinstance(width, torch.Tensor):
         width = constant_tensor((width,), env.device).expand(env.num_envs)
     tool_pos = env.tool_pos if tool_pos is None else tool_pos
-    return env.arm.is_held(position, width, tool_pos, env.finger_openings(), env.actions, **limits)
+    return env.arm.is_held(position, width, tool_pos, env.finger_openings(), env.actions)
 
 
 def joint_speed(env: PointCloudEnv) -> torch.Tensor:

@@ -31,7 +31,7 @@ class LiftingEnv(PointCloudEnv):
 
     cfg: LiftingEnvCfg
     object: RigidObject
-    """What is lifted; :meth:`_bind_scene` of the task sets it."""
+    """The object to lift; :meth:`_bind_scene` of the task sets it."""
 
     def _bind_scene(self) -> None:
         super()._bind_scene()

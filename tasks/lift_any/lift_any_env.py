@@ -7,18 +7,17 @@ import torch
 from isaaclab.assets import RigidObject
 from isaaclab.utils.math import quat_apply, quat_mul
 
+from isaaclab_pc.assets.objects.grasping import OPENING
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.dealt_objects import DealtObjects, preferred_grasp
 from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.tasks.lift.lifting_env import OBJECT_STREAM, REST_STREAM, LiftingEnv
 from isaaclab_pc.tasks.lift_any.lift_any_env_cfg import LiftAnyEnvCfg
-
-_FINGER_TRAVEL = 0.04
-"""How far each finger moves [m]."""
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 _BETWEEN = (0.02, 0.96)
-"""Shares of that between which something keeps a finger from closing: it is neither closed nor yet open."""
+"""Shares of a finger's way between which something keeps a finger from closing: it is neither closed nor yet open."""
 
 _WITHIN_REACH = 0.15
 """Distance of the tool from the centre of mass up to which an object can be held [m]."""
@@ -64,9 +63,12 @@ class LiftAnyEnv(LiftingEnv):
     @kept
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the object between its fingers, shape (N,), bool."""
-        # Of each finger's way. Nothing else could keep them apart, so it does not matter where the object is held.
-        limits = {"distance": _WITHIN_REACH, "shares": _BETWEEN}
-        return manipulation.between_fingers(self, self.object_pos, _FINGER_TRAVEL, **limits)
+        # Nothing else could keep the fingers apart, so it does not matter where the object is held, nor how wide.
+        way = constant_tensor((OPENING,), self.device).expand(self.num_envs)
+        arm = self.arm_state
+        return self.arm.is_held(
+            self.object_pos, way, arm.tool_pos, arm.finger_openings, self.actions, _WITHIN_REACH, _BETWEEN
+        )
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         super()._reset_task(env_ids)

@@ -33,7 +33,6 @@ def one_object(*grasps: tuple[tuple[float, float, float], torch.Tensor, float]) 
     """An object with grasps of positions, orientations and costs, all 3 cm wide."""
     position, quat, cost = zip(*grasps, strict=True)
     return DealtObjects(
-        objects=[],
         rest_cumulative=torch.tensor([[0.25, 1.0, 1.0]]),
         rest_quat=torch.stack([turned(), turned(roll=1.0), turned()])[None],
         rest_height=torch.tensor([[0.01, 0.02, 0.0]]),
