@@ -51,11 +51,22 @@ def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: S
     except OmegaConfBaseException as error:
         raise ConfigError(on_one_line(error)) from None
     plain.pop("hydra", None)
-    plain["env_overrides"] = [*plain["env_overrides"], *env]
+    implied = _sim2real_overrides(plain) if plain["sim2real"] else ()
+    plain["env_overrides"] = [*implied, *plain["env_overrides"], *env]
     plain["agent_overrides"] = [*plain["agent_overrides"], *agent]
 
     settings = RunSettings(**plain)
     return settings.with_values({"task": resolve_task(settings.task)})
+
+
+def _sim2real_overrides(plain: dict[str, Any]) -> tuple[str, ...]:
+    """Write what ``sim2real`` stands for where nothing else is given; returns its overrides."""
+    if plain["obs"] != "points":
+        raise ConfigError(
+            f"sim2real=true with obs={plain['obs']}: only clouds are given a camera's errors. Use obs=points."
+        )
+    plain["points"]["realism"] = plain["points"]["realism"] or "mixed"
+    return "env.randomization=hard", "env.history_length=3"
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import torch
 from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.export.exported_policy import output_of_state
+from isaaclab_pc.sensors.realism.cfg import as_cfgs
 from isaaclab_pc.sensors.scene_cameras import depth_limits, image_intrinsics, lens_coefficients, lens_of
 
 _PIXELS = (
@@ -193,7 +194,6 @@ def _describe_cloud(env: PointCloudEnv) -> dict[str, Any]:
     sensor = env.point_cloud
     assert sensor is not None
     cfg = sensor.cfg
-    realism: Any = cfg.realism
     return {
         "cameras": list(cfg.cameras),
         "num_points": cfg.num_points,
@@ -210,5 +210,5 @@ def _describe_cloud(env: PointCloudEnv) -> dict[str, Any]:
         "removed_classes": list(cfg.remove),
         "removed": _REMOVED,
         "rounded_to": cfg.dtype,
-        "realism": None if realism is None else realism.to_dict(),
+        "realism": [realism.to_dict() for realism in as_cfgs(cfg.realism)],
     }

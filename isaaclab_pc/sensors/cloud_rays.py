@@ -21,7 +21,6 @@ from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
-from isaaclab_pc.sensors.realism.cfg import bounds
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 from isaaclab_pc.sensors.realism.kernels import Parameters
 from isaaclab_pc.sensors.scene_cameras import Views, depth_limits, image_intrinsics, lens_of, pixel_centers
@@ -259,15 +258,18 @@ class CloudRays:
         scene.crop_upper = wp.vec3f(*self._crop[1])
         scene.most_rays = RAYS_PER_POINT * self._cloud.pixels.shape[1]
         if self._realism is not None:
-            cfg = self._realism.cfg
             scene.most_rays = RAYS_PER_ERRANT_POINT * self._cloud.pixels.shape[1]
             scene.errors = wp.array(self._realism.cameras, dtype=ErrorCamera, device=str(self.device))
             scene.parameters = wp.from_torch(self._realism.parameters, dtype=Parameters)
             focal_length = min(float(image_intrinsics(camera)[:, 0, 0].min()) for camera in self._cameras)
-            turned = cfg.rotation_jitter + cfg.focal_jitter + cfg.principal_point_jitter / focal_length
+            cfgs = self._realism.cfgs
+            moved = max(cfg.position_jitter for cfg in cfgs)
+            turned = max(
+                cfg.rotation_jitter + cfg.focal_jitter + cfg.principal_point_jitter / focal_length for cfg in cfgs
+            )
             # Twice, since each is drawn along up to three axes.
-            scene.misplaced = wp.vec2f(2.0 * cfg.position_jitter, 2.0 * turned)  # pyright: ignore[reportArgumentType]
-            scene.flies = bounds(cfg.flying_pixels)[1] > 0.0
+            scene.misplaced = wp.vec2f(2.0 * moved, 2.0 * turned)  # pyright: ignore[reportArgumentType]
+            scene.flies = self._realism.flies
         return scene
 
     def _make_cameras(self) -> list[Any]:

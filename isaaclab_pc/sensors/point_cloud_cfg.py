@@ -12,7 +12,7 @@ from isaaclab.utils import configclass
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.cloud_checks import check_cloud
-from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg
+from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, as_cfgs
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.point_cloud import PointCloud
@@ -110,8 +110,9 @@ class PointCloudCfg(SensorBaseCfg):
     append: Sequence[BodyPointsCfg | GivenPointsCfg] = ()
     """Points added after the K seen ones, such as the robot's own hand or a goal."""
 
-    realism: DepthRealismCfg | None = None
-    """Errors of a real depth camera; None is the renderer's exact depth."""
+    realism: DepthRealismCfg | tuple[DepthRealismCfg, ...] | None = None
+    """Errors of a real depth camera, or of several, of which each environment draws one at each reset; None is the
+    renderer's exact depth."""
 
     dtype: Literal["float16", "float32"] = "float16"
     """Storage type. float16 rounds by at most 2^-11 of a coordinate: 0.25 mm below 1 m from the frame's origin, 0.5 mm
@@ -139,8 +140,8 @@ class PointCloudCfg(SensorBaseCfg):
             )
         if self.source not in get_args(Source):
             raise ConfigError(f"points.source={self.source!r} is unknown: use one of {', '.join(get_args(Source))}.")
-        if self.realism is not None:
-            self.realism.check("points.realism")
+        for realism in as_cfgs(self.realism):
+            realism.check("points.realism")
         check_cloud(image_sizes, self.num_points, self.sampler, self.crop_lower, self.crop_upper, self.voxel_size)
 
     def casts_rays(self, cameras: Sequence[Any]) -> bool:

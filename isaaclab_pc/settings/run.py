@@ -134,6 +134,10 @@ class RunSettings(Settings):
     """franka and ur5e are made of primitives (ur5e: reach, push and lift); franka_nucleus is Isaac Lab's mesh asset and
     needs its asset server."""
 
+    sim2real: bool = False
+    """Train for a real camera and robot: stands for points.realism=mixed, env.randomization=hard and
+    env.history_length=3, of which each may still be given another value."""
+
     seed: Seed = 42
     """Seed of resets, policy weights and exploration."""
 

@@ -39,12 +39,7 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
     if settings.remove_robot is not None:
         others = tuple(name for name in points.remove if name != "robot")
         points.remove = ("robot", *others) if settings.remove_robot else others
-    if settings.realism is not None:
-        from isaaclab_pc.sensors import stereo, structured_light
-
-        cameras = {"none": lambda: None, "stereo": stereo, "structured_light": structured_light}
-        points.realism = cameras[settings.realism]()
-    _override_realism(points.realism, [text for text in overrides if is_of_realism(text)])
+    _apply_realism(points, settings.realism, [text for text in overrides if is_of_realism(text)])
 
     # The environment does it, too, but after the clouds' memory is planned.
     from isaaclab_pc.envs.point_cloud_env_cfg import append_goal
@@ -52,24 +47,35 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
     append_goal(env_cfg)
 
 
-def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
-    if not overrides:
-        return
-    if realism is None:
+def _apply_realism(points: Any, name: str | None, overrides: Sequence[str]) -> None:
+    # Isaac Lab's configs load no sooner than the worker's simulator.
+    from isaaclab_pc.sensors import stereo, structured_light
+    from isaaclab_pc.sensors.realism.cfg import as_cfgs
+
+    known_cameras = {"structured_light": structured_light, "stereo": stereo}
+    if name == "mixed":
+        points.realism = tuple(camera() for camera in known_cameras.values())
+    elif name is not None:
+        points.realism = known_cameras[name]() if name in known_cameras else None
+
+    cameras = as_cfgs(points.realism)
+    if overrides and not cameras:
         raise ConfigError(
             f"{overrides[0]}: the camera has no errors. Give points.realism=structured_light or points.realism=stereo "
             "as well."
         )
-
     for override in overrides:
         key, _, text = override.partition("=")
         *owners, name = key.removeprefix(_REALISM).split(".")
-        owner = functools.reduce(lambda part, field: getattr(part, field, None), owners, realism)
-        known = getattr(owner, "__dataclass_fields__", {})
+        found = [functools.reduce(lambda part, field: getattr(part, field, None), owners, one) for one in cameras]
+        known = {field: owner for owner in found for field in getattr(owner, "__dataclass_fields__", {})}
         if name not in known:
             raise ConfigError(f"{key}: {key.rpartition('.')[0]} has no field {name}: {closest(name, known)}")
-        setattr(owner, name, parse_value(text))
-    realism.check(_REALISM.rstrip("."))
+        for owner in found:
+            if name in getattr(owner, "__dataclass_fields__", {}):
+                setattr(owner, name, parse_value(text))
+    for camera in cameras:
+        camera.check(_REALISM.rstrip("."))
 
 
 def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:

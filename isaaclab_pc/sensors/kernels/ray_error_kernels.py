@@ -17,11 +17,14 @@ from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
 )
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, unprojected
 from isaaclab_pc.sensors.realism.kernels import (
+    DISPARITY_STEP,
     GAUSSIAN,
     MAX_ANGLE_RATIO,
     MAX_RANGE,
     MIN_RANGE,
+    MODEL,
     NOISE,
+    QUANTIZATION,
     STEREO,
     STRUCTURED_LIGHT,
     Errors,
@@ -32,7 +35,6 @@ from isaaclab_pc.sensors.realism.kernels import (
     stereo_product,
     structured_light_std,
 )
-from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 
 LARGEST_NORMAL = wp.constant(5.3)
 """Of the normal numbers that are drawn."""
@@ -57,26 +59,26 @@ def crop_depths(center: wp.vec2f, m: Matrix, scene: Scene) -> wp.vec2f:
 
 
 @wp.func
-def true_depths(read: wp.vec2f, noise: float, k: wp.vec4f, p: Parameters, camera: ErrorCamera) -> wp.vec2f:
+def true_depths(read: wp.vec2f, noise: float, k: wp.vec4f, p: Parameters) -> wp.vec2f:
     """Return bounds of the true depths [m] that come to lie between two depths by the ``noise`` of ``axial_noise``."""
-    half = camera.quantization * 0.5 + 1.0e-5
+    half = p[QUANTIZATION] * 0.5 + 1.0e-5
     nearest = wp.max(read[0] - half, 1.0e-3)
     # Not infinity, for a crop without a limit: what is multiplied with it may be 0.
     farthest = wp.min(read[1] + half, 1.0e3)
-    if camera.model == GAUSSIAN:
+    if p[MODEL] == GAUSSIAN:
         return wp.vec2f(nearest - noise, farthest - noise)
-    if camera.model == STRUCTURED_LIGHT:
+    if p[MODEL] == STRUCTURED_LIGHT:
         # The depth is not known yet, but the noise moves it by less than this.
         lower = wp.max(nearest - 0.1, 0.1)
         std = wp.max(
             structured_light_std(lower, MAX_ANGLE_RATIO), structured_light_std(farthest + 0.1, MAX_ANGLE_RATIO)
         )
         return wp.vec2f(nearest - wp.max(noise, 0.0) * std, farthest - wp.min(noise, 0.0) * std)
-    if camera.model == STEREO:
-        product = stereo_product(k, p, camera)
+    if p[MODEL] == STEREO:
+        product = stereo_product(k, p)
         # Of disparity, which falls with depth.
-        lower = product / farthest - noise - 0.5 * camera.disparity_step
-        upper = product / nearest - noise + 0.5 * camera.disparity_step
+        lower = product / farthest - noise - 0.5 * p[DISPARITY_STEP]
+        upper = product / nearest - noise + 0.5 * p[DISPARITY_STEP]
         return wp.vec2f(
             wp.where(upper > 0.0, product / wp.max(upper, 1.0e-6), wp.inf),
             wp.where(lower > 0.0, product / wp.max(lower, 1.0e-6), wp.inf),
@@ -125,7 +127,7 @@ def may_be_valid(place: wp.vec3i, errors: Errors, m: Matrix, env: wp.int32, scen
 
     err = scene.errors[place[0]]
     k = pinhole_of(camera, env)
-    depths = true_depths(depths, p[NOISE] * errors.axial, k, p, err)
+    depths = true_depths(depths, p[NOISE] * errors.axial, k, p)
     # How far a pixel looks aside depends on the angle of incidence: by the least, or by the most, or between.
     least = looks_at(place[1], place[2], 0.0, k, p, err, errors)
     most = looks_at(place[1], place[2], MAX_ANGLE_RATIO, k, p, err, errors)
@@ -153,9 +155,8 @@ def farthest_shift(env: wp.int32, index: wp.int32, scene: Scene) -> wp.float32:
     """Return how far aside a pixel may look, or find the surface that it is mixed with [px]."""
     p = scene.parameters[env]
     k = pinhole_of(scene.cameras[index], env)
-    camera = scene.errors[index]
-    lateral = lateral_std(MAX_ANGLE_RATIO, p, camera)
-    shift = LARGEST_NORMAL * lateral * k[0] / focal_length_of(camera, k)
+    lateral = lateral_std(MAX_ANGLE_RATIO, p)
+    shift = LARGEST_NORMAL * lateral * k[0] / focal_length_of(k, p)
     return shift + wp.where(scene.flies, 1.0, 0.0)
 
 
@@ -172,8 +173,8 @@ def errant_box(
     k = pinhole_of(camera, env)
     most = LARGEST_NORMAL * p[NOISE]
     there = wp.vec2f(distance, distance)
-    a = true_depths(there, -most, k, p, scene.errors[index])
-    b = true_depths(there, most, k, p, scene.errors[index])
+    a = true_depths(there, -most, k, p)
+    b = true_depths(there, most, k, p)
     noise = wp.max(wp.max(a[1], b[1]) - distance, distance - wp.min(a[0], b[0]))
     half += wp.vec3f(wp.min(scene.misplaced[0] + scene.misplaced[1] * distance + noise, 100.0))
     return center - half, center + half

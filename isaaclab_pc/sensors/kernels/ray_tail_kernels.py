@@ -12,10 +12,13 @@ from isaaclab_pc.sensors.kernels.newton_ray_kernels import BOX
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, pinhole_of
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, unprojected
 from isaaclab_pc.sensors.realism.kernels import (
+    DISPARITY_STEP,
     MAX_ANGLE_RATIO,
     MAX_INCIDENCE,
+    MODEL,
     NO_NOISE,
     NOISE,
+    QUANTIZATION,
     STEREO,
     STRUCTURED_LIGHT,
     Errors,
@@ -103,27 +106,26 @@ def tail_of(
 
     depth = ahead / along
     p = scene.parameters[env]
-    err = scene.errors[index]
     last = (wp.where(step > 0.0, scene.crop_upper[axis], scene.crop_lower[axis]) - start) / step
-    last += 0.5 * err.quantization + SLACK
+    last += 0.5 * p[QUANTIZATION] + SLACK
     if last <= 0.0 or depth <= last:
         tail.least = wp.where(last <= 0.0, -NO_TAIL, NO_TAIL)
         return tail
 
     # Change of depth [m/px].
     slope = wp.vec2f(rotation[face, 0] / k[0], -rotation[face, 1] / k[1]) * (-depth / along)
-    lateral = lateral_std(ratio, p, err) / focal_length_of(err, k)
+    lateral = lateral_std(ratio, p) / focal_length_of(k, p)
     axial = p[NOISE]
     missing = depth - last
-    if err.model == NO_NOISE:
+    if p[MODEL] == NO_NOISE:
         axial = float(0.0)
-    if err.model == STRUCTURED_LIGHT:
+    if p[MODEL] == STRUCTURED_LIGHT:
         axial *= structured_light_std(depth, ratio)
-    if err.model == STEREO:
+    if p[MODEL] == STEREO:
         # In disparity, which is linear in the pixel.
-        product = stereo_product(k, p, err)
+        product = stereo_product(k, p)
         slope *= product / (depth * depth)
-        missing = product / last - product / depth - 0.5 * err.disparity_step
+        missing = product / last - product / depth - 0.5 * p[DISPARITY_STEP]
         axial = -axial
     missing -= 0.5 * (wp.abs(slope[0]) + wp.abs(slope[1]))
     weights = wp.vec3f(-slope[0] * lateral * k[0], -slope[1] * lateral * k[1], -axial)

@@ -2,6 +2,7 @@
 """Configuration of what sets a real depth camera apart from a rendered one."""
 
 import math
+from collections.abc import Sequence
 
 from isaaclab.utils import configclass
 
@@ -200,6 +201,13 @@ def stereo() -> DepthRealismCfg:
     """
     noise = StereoNoiseCfg(disparity_std=(0.032, 0.08), disparity_step=1.0 / 32.0, lateral_std=0.5)
     return _usual_camera(noise, min_range=0.17, shadow_baseline=0.05)
+
+
+def as_cfgs(cfg: DepthRealismCfg | Sequence[DepthRealismCfg] | None) -> tuple[DepthRealismCfg, ...]:
+    """Return the errors among which each environment draws; none for None."""
+    if cfg is None:
+        return ()
+    return (cfg,) if isinstance(cfg, DepthRealismCfg) else tuple(cfg)
 
 
 def _usual_camera(

@@ -17,6 +17,7 @@ from isaaclab_pc.sensors.realism.cfg import (
     Range,
     StereoNoiseCfg,
     StructuredLightNoiseCfg,
+    as_cfgs,
     bounds,
 )
 from isaaclab_pc.tensors.keyed_random import keyed_uniform
@@ -31,16 +32,17 @@ _CALIBRATION_COLUMNS = 9
 
 
 class DepthRealism:
-    """Applies a :class:`DepthRealismCfg` to the depth cameras of all environments.
+    """Applies a :class:`DepthRealismCfg`, or one of several in each environment, to the depth cameras.
 
-    :meth:`redraw` draws what stays the same for an episode (values between bounds, calibration errors, latency),
-    :meth:`corrupt` the noise of a frame. Equal keys give equal errors, at any index of an environment. No method waits
-    for the device or allocates anything of the images' size after the first call, so a CUDA graph can capture each.
+    :meth:`redraw` draws what stays the same for an episode (which of several, values between bounds, calibration
+    errors, latency), :meth:`corrupt` the noise of a frame. Equal keys give equal errors, at any index of an
+    environment. No method waits for the device or allocates anything of the images' size after the first call, so a
+    CUDA graph can capture each.
     """
 
     def __init__(
         self,
-        cfg: DepthRealismCfg,
+        cfg: DepthRealismCfg | Sequence[DepthRealismCfg],
         image_sizes: Sequence[tuple[int, int]],
         num_envs: int,
         device: str,
@@ -49,7 +51,7 @@ class DepthRealism:
         """Allocate what an episode keeps, and draw the first.
 
         Args:
-            cfg: Which errors.
+            cfg: Which errors; of several, each environment draws one at each reset.
             image_sizes: Height and width [px] of each camera's image.
             num_envs: Number of environments, N.
             device: Torch device.
@@ -59,9 +61,11 @@ class DepthRealism:
         Raises:
             ConfigError: A setting is out of its range.
         """
-        cfg.check()
+        self.cfgs = as_cfgs(cfg)
+        """Errors among which each environment draws."""
+        for one in self.cfgs:
+            one.check()
         wp.init()
-        self.cfg = cfg
         self.num_envs = num_envs
         self.device = torch.empty(0, device=device).device
         self._sizes = [(int(height), int(width)) for height, width in image_sizes]
@@ -88,15 +92,17 @@ class DepthRealism:
         self._expect("mask", mask, torch.bool, self.num_envs)
         self._expect("keys", keys, torch.int64, self.num_envs)
 
+        unit = self._draw(keys, _PIXEL_STREAM, kernels.NUM_COLUMNS + 1)
+        chosen = (unit[:, -1] * len(self.cfgs)).long()
         if self.corrupts:
-            unit = self._draw(keys, _PIXEL_STREAM, kernels.NUM_COLUMNS)
-            _overwrite(self.parameters, mask, self._low + unit * self._span)
+            drawn = self._low[chosen] + unit[:, :-1] * self._span[chosen]
+            _overwrite(self.parameters, mask, drawn)
 
         if self._errs_in_pose or self._errs_in_intrinsics:
-            self._redraw_calibration(mask, keys)
+            self._redraw_calibration(mask, keys, self._limits[chosen])
 
-        low, high = self._lag_bounds
-        if high > 0:
+        if self._longest_lag > 0:
+            low, high = self._lag_bounds[chosen].unbind(dim=1)
             unit = self._draw(keys, _LATENCY_STREAM, 1)[:, 0]
             _overwrite(self._lag, mask, low + (unit * (high - low + 1)).long())
             self._frames.masked_fill_(mask, 0)
@@ -194,12 +200,11 @@ class DepthRealism:
         Raises:
             ValueError: The number of tensors or a shape is not that of the first call.
         """
-        _, longest_lag = self._lag_bounds
-        if longest_lag == 0:
+        if self._longest_lag == 0:
             return tensors
 
         # Isaac Lab's DelayBuffer moves all environments on together, but a sensor updates only those out of date.
-        length = longest_lag + 1
+        length = self._longest_lag + 1
         if not self._rings:
             self._rings = [
                 torch.zeros(length, *tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in tensors
@@ -228,21 +233,13 @@ class DepthRealism:
         return tuple(delayed)
 
     def _read_settings(self, far: Sequence[float]) -> None:
-        cfg = self.cfg
-        self.corrupts: bool = (
-            cfg.noise is not None
-            or cfg.quantization > 0.0
-            or any(
-                bounds(value)[1] > 0.0 for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout, cfg.shadow_baseline)
-            )
-            or bounds(cfg.max_range)[0] < float("inf")
-            or bounds(cfg.max_incidence)[0] < math.pi / 2
-        )
+        self.corrupts: bool = any(_corrupts(cfg) for cfg in self.cfgs)
+        self.flies: bool = any(bounds(cfg.flying_pixels)[1] > 0.0 for cfg in self.cfgs)
 
-        ranges = _pixel_ranges(cfg)
-        self._low = torch.tensor([bounds(value)[0] for value in ranges], device=self.device)
+        ranges = [[bounds(value) for value in _pixel_ranges(cfg)] for cfg in self.cfgs]
+        self._low = torch.tensor([[low for low, _ in row] for row in ranges], device=self.device)
         # Not high - low in torch: infinity less infinity is NaN.
-        spans = [0.0 if low == high else high - low for low, high in map(bounds, ranges)]
+        spans = [[0.0 if low == high else high - low for low, high in row] for row in ranges]
         self._span = torch.tensor(spans, device=self.device)
         self.parameters = torch.zeros(self.num_envs, kernels.NUM_COLUMNS, device=self.device)
         """Errors that each environment has drawn, shape (N, columns), in the order of the kernels' columns."""
@@ -255,13 +252,16 @@ class DepthRealism:
         self._no_mask = torch.zeros(0, dtype=torch.bool, device=self.device)
 
     def _allocate_calibration(self) -> None:
-        cfg = self.cfg
-        self._errs_in_pose = cfg.position_jitter > 0.0 or cfg.rotation_jitter > 0.0
-        self._errs_in_intrinsics = cfg.focal_jitter > 0.0 or cfg.principal_point_jitter > 0.0
-
-        limits = [cfg.position_jitter] * 3 + [cfg.rotation_jitter] * 3
-        limits += [cfg.focal_jitter] + [cfg.principal_point_jitter] * 2
+        limits = [
+            [cfg.position_jitter] * 3
+            + [cfg.rotation_jitter] * 3
+            + [cfg.focal_jitter]
+            + [cfg.principal_point_jitter] * 2
+            for cfg in self.cfgs
+        ]
         self._limits = torch.tensor(limits, device=self.device)
+        self._errs_in_pose = any(value > 0.0 for row in limits for value in row[:6])
+        self._errs_in_intrinsics = any(value > 0.0 for row in limits for value in row[6:])
 
         num_cameras = len(self._sizes)
         self._offset = torch.zeros(num_cameras, self.num_envs, 3, device=self.device)
@@ -270,21 +270,14 @@ class DepthRealism:
         self._intrinsics_offset = torch.zeros(num_cameras, self.num_envs, 3, 3, device=self.device)
 
     def _allocate_delay(self) -> None:
-        latency = self.cfg.latency
-        self._lag_bounds = (latency, latency) if isinstance(latency, int) else tuple(latency)
+        ages = [(cfg.latency, cfg.latency) if isinstance(cfg.latency, int) else cfg.latency for cfg in self.cfgs]
+        self._lag_bounds = torch.tensor(ages, device=self.device)
+        self._longest_lag = max(longest for _, longest in ages)
         self._lag = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._frames = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._rings: list[torch.Tensor] = []
 
     def _make_cameras(self, far: Sequence[float]) -> list[Any]:
-        models = {
-            type(None): kernels.NO_NOISE,
-            GaussianNoiseCfg: kernels.GAUSSIAN,
-            StructuredLightNoiseCfg: kernels.STRUCTURED_LIGHT,
-            StereoNoiseCfg: kernels.STEREO,
-        }
-        noise = self.cfg.noise
-
         cameras = []
         first_pixel = 0
         for index, ((height, width), limit) in enumerate(zip(self._sizes, far, strict=True)):
@@ -293,20 +286,15 @@ class DepthRealism:
             camera.height = height
             camera.width = width
             camera.far = limit
-            camera.model = models[type(noise)]
-            camera.focal_length = getattr(noise, "focal_length", None) or 0.0
-            camera.disparity_step = getattr(noise, "disparity_step", 0.0)
-            camera.quantization = self.cfg.quantization
-            camera.edge_threshold = self.cfg.edge_threshold
             camera.first_pixel = first_pixel
             cameras.append(camera)
             first_pixel += height * width
         return cameras
 
-    def _redraw_calibration(self, mask: torch.Tensor, keys: torch.Tensor) -> None:
+    def _redraw_calibration(self, mask: torch.Tensor, keys: torch.Tensor, limits: torch.Tensor) -> None:
         num_cameras = len(self._sizes)
         unit = self._draw(keys, _CALIBRATION_STREAM, num_cameras * _CALIBRATION_COLUMNS)
-        error = (2.0 * unit - 1.0).view(self.num_envs, num_cameras, _CALIBRATION_COLUMNS).transpose(0, 1) * self._limits
+        error = (2.0 * unit - 1.0).view(self.num_envs, num_cameras, _CALIBRATION_COLUMNS).transpose(0, 1) * limits
         position, rotation, focal, principal_point = error.split([3, 3, 1, 2], dim=-1)
 
         turn = quat_from_angle_axis(rotation.norm(dim=-1).flatten(), rotation.reshape(-1, 3))
@@ -333,17 +321,34 @@ class DepthRealism:
             )
 
 
+def _corrupts(cfg: DepthRealismCfg) -> bool:
+    sometimes = (cfg.flying_pixels, cfg.min_range, cfg.dropout, cfg.shadow_baseline)
+    return (
+        cfg.noise is not None
+        or cfg.quantization > 0.0
+        or any(bounds(value)[1] > 0.0 for value in sometimes)
+        or bounds(cfg.max_range)[0] < math.inf
+        or bounds(cfg.max_incidence)[0] < math.pi / 2
+    )
+
+
 def _pixel_ranges(cfg: DepthRealismCfg) -> list[Range]:
     """Return the kernel's parameters, in the order of its columns."""
     ranges: list[Range] = [0.0] * kernels.NUM_COLUMNS
     if isinstance(cfg.noise, GaussianNoiseCfg):
+        ranges[kernels.MODEL] = kernels.GAUSSIAN
         ranges[kernels.NOISE] = cfg.noise.std
     elif isinstance(cfg.noise, StructuredLightNoiseCfg):
+        ranges[kernels.MODEL] = kernels.STRUCTURED_LIGHT
         ranges[kernels.NOISE] = cfg.noise.scale
     elif isinstance(cfg.noise, StereoNoiseCfg):
+        ranges[kernels.MODEL] = kernels.STEREO
         ranges[kernels.NOISE] = cfg.noise.disparity_std
         ranges[kernels.LATERAL] = cfg.noise.lateral_std
         ranges[kernels.BASELINE] = cfg.noise.baseline
+        ranges[kernels.DISPARITY_STEP] = cfg.noise.disparity_step
+    if isinstance(cfg.noise, (StructuredLightNoiseCfg, StereoNoiseCfg)):
+        ranges[kernels.FOCAL_LENGTH] = cfg.noise.focal_length or 0.0
 
     ranges[kernels.FLYING_PIXELS] = cfg.flying_pixels
     ranges[kernels.MIN_RANGE] = cfg.min_range
@@ -351,6 +356,8 @@ def _pixel_ranges(cfg: DepthRealismCfg) -> list[Range]:
     ranges[kernels.DROPOUT] = cfg.dropout
     ranges[kernels.SHADOW_BASELINE] = cfg.shadow_baseline
     ranges[kernels.MAX_INCIDENCE] = cfg.max_incidence
+    ranges[kernels.QUANTIZATION] = cfg.quantization
+    ranges[kernels.EDGE_THRESHOLD] = cfg.edge_threshold
     return ranges
 
 

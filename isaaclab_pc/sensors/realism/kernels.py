@@ -7,12 +7,15 @@ import warp as wp
 
 from isaaclab_pc.sensors.kernels.warp_base_kernels import lower_bits, warp_bits
 
-NO_NOISE = wp.constant(0)
-GAUSSIAN = wp.constant(1)
-STRUCTURED_LIGHT = wp.constant(2)
-STEREO = wp.constant(3)
+# Values of MODEL.
+NO_NOISE = wp.constant(0.0)
+GAUSSIAN = wp.constant(1.0)
+STRUCTURED_LIGHT = wp.constant(2.0)
+STEREO = wp.constant(3.0)
 
-# Columns of an environment's parameters. NOISE is std [m], scale [-] or the std of disparity [px], as the model says.
+# Columns of an environment's parameters. NOISE is std [m], scale [-] or the std of disparity [px], as MODEL says;
+# FOCAL_LENGTH [px] is that of disparity and lateral noise, 0 the rendered image's; EDGE_THRESHOLD [m] is the difference
+# in depth from which two neighbouring pixels make an edge. A step of 0 does not round.
 NOISE = wp.constant(0)
 LATERAL = wp.constant(1)
 BASELINE = wp.constant(2)
@@ -22,7 +25,12 @@ MAX_RANGE = wp.constant(5)
 DROPOUT = wp.constant(6)
 SHADOW_BASELINE = wp.constant(7)
 MAX_INCIDENCE = wp.constant(8)
-NUM_COLUMNS = 9
+MODEL = wp.constant(9)
+FOCAL_LENGTH = wp.constant(10)
+DISPARITY_STEP = wp.constant(11)
+QUANTIZATION = wp.constant(12)
+EDGE_THRESHOLD = wp.constant(13)
+NUM_COLUMNS = 14
 Parameters = wp.types.vector(length=NUM_COLUMNS, dtype=wp.float32)
 
 
@@ -36,16 +44,6 @@ class Camera:
     width: wp.int32
     far: wp.float32
     """Depth from which a pixel is a miss [m]."""
-    model: wp.int32
-    """Model of the noise."""
-    focal_length: wp.float32
-    """Focal length at which disparity and lateral noise are given [px]; 0: the rendered image's."""
-    disparity_step: wp.float32
-    """Step to which disparity is rounded [px]; 0 does not round."""
-    quantization: wp.float32
-    """Step to which depth is rounded [m]; 0 does not round."""
-    edge_threshold: wp.float32
-    """Difference in depth from which two neighbouring pixels make an edge [m]."""
     first_pixel: wp.int32
     """Number of pixels of the cameras before this one, so that no two cameras share random numbers."""
 
@@ -141,15 +139,15 @@ def angle_ratio(theta: float) -> wp.float32:
 
 
 @wp.func
-def focal_length_of(camera: Camera, k: wp.vec4f) -> wp.float32:
+def focal_length_of(k: wp.vec4f, p: Parameters) -> wp.float32:
     """Return the focal length that the noise is told for [px]."""
-    return wp.where(camera.focal_length > 0.0, camera.focal_length, k[0])
+    return wp.where(p[FOCAL_LENGTH] > 0.0, p[FOCAL_LENGTH], k[0])
 
 
 @wp.func
-def stereo_product(k: wp.vec4f, p: Parameters, camera: Camera) -> wp.float32:
+def stereo_product(k: wp.vec4f, p: Parameters) -> wp.float32:
     """Return depth times disparity [px m]."""
-    return focal_length_of(camera, k) * p[BASELINE]
+    return focal_length_of(k, p) * p[BASELINE]
 
 
 @wp.func
@@ -159,24 +157,24 @@ def structured_light_std(z: float, ratio: float) -> wp.float32:
 
 
 @wp.func
-def lateral_std(ratio: float, p: Parameters, camera: Camera) -> wp.float32:
+def lateral_std(ratio: float, p: Parameters) -> wp.float32:
     """Return the standard deviation of where a pixel looks [px of the real camera]."""
-    if camera.model == STRUCTURED_LIGHT:
+    if p[MODEL] == STRUCTURED_LIGHT:
         return p[NOISE] * (0.8 + 0.035 * ratio)
     return p[LATERAL]
 
 
 @wp.func
-def axial_noise(z: float, noise: float, ratio: float, k: wp.vec4f, p: Parameters, camera: Camera) -> wp.float32:
+def axial_noise(z: float, noise: float, ratio: float, k: wp.vec4f, p: Parameters) -> wp.float32:
     """Return depth with axial noise; ``noise`` is a standard normal number times the environment's NOISE."""
-    if camera.model == GAUSSIAN:
+    if p[MODEL] == GAUSSIAN:
         return z + noise
-    if camera.model == STRUCTURED_LIGHT:
+    if p[MODEL] == STRUCTURED_LIGHT:
         return z + noise * structured_light_std(z, ratio)
-    product = stereo_product(k, p, camera)
+    product = stereo_product(k, p)
     disparity = product / z + noise
-    if camera.disparity_step > 0.0:
-        disparity = camera.disparity_step * wp.rint(disparity / camera.disparity_step)
+    if p[DISPARITY_STEP] > 0.0:
+        disparity = p[DISPARITY_STEP] * wp.rint(disparity / p[DISPARITY_STEP])
     return product / disparity
 
 
@@ -190,10 +188,10 @@ def draw_errors(key: int, pixel: int, p: Parameters, camera: Camera) -> Errors:
         errors.share = wp.randf(state)
     if p[DROPOUT] > 0.0:
         errors.is_dropped = wp.randf(state) < p[DROPOUT]
-    if camera.model == STRUCTURED_LIGHT or p[LATERAL] > 0.0:
+    if p[MODEL] == STRUCTURED_LIGHT or p[LATERAL] > 0.0:
         errors.across = normal(wp.randu(state))
         errors.down = normal(wp.randu(state))
-    if camera.model != NO_NOISE:
+    if p[MODEL] != NO_NOISE:
         errors.axial = normal(wp.randu(state))
     return errors
 
@@ -201,7 +199,7 @@ def draw_errors(key: int, pixel: int, p: Parameters, camera: Camera) -> Errors:
 @wp.func
 def looks_at(v: int, u: int, ratio: float, k: wp.vec4f, p: Parameters, camera: Camera, errors: Errors) -> wp.vec2i:
     """Return row and column of the pixel that a pixel reads in its place; ``ratio`` is that of :func:`angle_ratio`."""
-    lateral = lateral_std(ratio, p, camera) / focal_length_of(camera, k)
+    lateral = lateral_std(ratio, p) / focal_length_of(k, p)
     row = v + int(wp.rint(lateral * k[1] * errors.down))
     column = u + int(wp.rint(lateral * k[0] * errors.across))
     return wp.vec2i(wp.clamp(row, 0, camera.height - 1), wp.clamp(column, 0, camera.width - 1))
@@ -242,13 +240,13 @@ def make_corrupt_pixel(read: Any) -> wp.Function:
             other = farther(z, read(source, env, v, u + 1, camera), other)
             other = farther(z, read(source, env, v - 1, u, camera), other)
             other = farther(z, read(source, env, v + 1, u, camera), other)
-            if wp.abs(other - seen) > camera.edge_threshold:
+            if wp.abs(other - seen) > p[EDGE_THRESHOLD]:
                 seen += errors.share * (other - seen)
         z = seen
-        if camera.model != NO_NOISE:
-            z = axial_noise(z, p[NOISE] * errors.axial, ratio, k, p, camera)
-        if camera.quantization > 0.0:
-            z = camera.quantization * wp.rint(z / camera.quantization)
+        if p[MODEL] != NO_NOISE:
+            z = axial_noise(z, p[NOISE] * errors.axial, ratio, k, p)
+        if p[QUANTIZATION] > 0.0:
+            z = p[QUANTIZATION] * wp.rint(z / p[QUANTIZATION])
         if z > 0.0 and z >= p[MIN_RANGE] and z <= p[MAX_RANGE] and z < wp.INF:
             return z
         return 0.0
@@ -296,7 +294,7 @@ def corrupt_depth(
             z = read(depth, env, v, u, camera)
             if z > 0.0:
                 theta = float(0.0)
-                if camera.model == STRUCTURED_LIGHT or p[MAX_INCIDENCE] < wp.HALF_PI:
+                if p[MODEL] == STRUCTURED_LIGHT or p[MAX_INCIDENCE] < wp.HALF_PI:
                     theta = incidence_in_image(depth, env, v, u, z, k, camera)
                 errors = draw_errors(key, v * camera.width + u, p, camera)
                 z = corrupt_pixel(depth, env, v, u, z, theta, k, p, camera, errors)

@@ -30,11 +30,27 @@ def test_composing_gives_plain_values_and_the_gym_id():
     assert yaml.safe_load(yaml.safe_dump(plain)) == plain
 
 
+def test_sim2real_stands_for_settings_of_which_each_may_be_given() -> None:
+    implied = ["env.randomization=hard", "env.history_length=3"]
+    settings = compose(["sim2real=true"])
+    assert (settings.points.realism, settings.env_overrides) == ("mixed", implied)
+    settings = compose(["sim2real=true", "points.realism=stereo"], ["env.history_length=1"])
+    # Of two overrides of a field, the last one counts.
+    assert (settings.points.realism, settings.env_overrides) == ("stereo", [*implied, "env.history_length=1"])
+    assert compose().points.realism is None
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_physics_option_has_all_settings_of_the_group(backend):
     composed = compose([f"physics={backend}"]).physics
     assert composed == PhysicsSettings(backend=backend)
     assert compose([f"physics.backend={backend}"]).physics == composed
+
+
+@pytest.mark.parametrize("obs", ["depth", "state"])
+def test_sim2real_needs_clouds(obs: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^sim2real=true with obs={obs}: .* obs=points"):
+        compose(["sim2real=true", f"obs={obs}"])
 
 
 def test_composing_works_beside_a_running_hydra_application():

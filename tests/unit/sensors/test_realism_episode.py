@@ -2,6 +2,7 @@
 """Errors of the depth camera depend on their keys alone; those of an episode are constant over it."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,6 +108,33 @@ def test_each_environment_draws_from_its_bounds_and_keeps_the_draw_for_an_episod
     redrawn = measure(2)[0]
     assert torch.corrcoef(torch.stack([std[~mask], redrawn[~mask]]))[0, 1] > 0.97
     assert abs(torch.corrcoef(torch.stack([std[mask], redrawn[mask]]))[0, 1]) < 5 / (num_envs / 2) ** 0.5
+
+
+def test_of_several_cameras_each_environment_draws_one_and_errs_as_it() -> None:
+    num_envs, size = 200, 12
+    kinds = (
+        replace(everything(), latency=1),
+        DepthRealismCfg(noise=StereoNoiseCfg(disparity_step=0.25), edge_threshold=0.3, flying_pixels=0.5),
+        DepthRealismCfg(quantization=0.3),
+    )
+    inputs = {
+        "depth": 1.0 + torch.rand(num_envs, size, size),
+        "intrinsics": pinhole(num_envs, size),
+        **dict(zip(("pos", "quat"), poses(num_envs), strict=True)),
+    }
+    keys = torch.arange(num_envs) + 77
+    alone = [run_all(make(kind, num_envs, size), keys, inputs) for kind in kinds]
+    mixed = run_all(DepthRealism(kinds, [(size, size)], num_envs, "cpu"), keys, inputs)
+    as_one = torch.stack(
+        [
+            torch.stack(
+                [torch.isclose(a, b, atol=1e-6).flatten(1).all(dim=1) for a, b in zip(mixed, one, strict=True)]
+            ).all(dim=0)
+            for one in alone
+        ]
+    )
+    assert (as_one.sum(dim=0) == 1).all()
+    assert (as_one.sum(dim=1) > num_envs / 5).all()
 
 
 def test_what_is_drawn_for_an_episode_is_independent() -> None:

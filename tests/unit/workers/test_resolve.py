@@ -102,6 +102,16 @@ def test_single_errors_of_a_camera_are_set_after_the_camera_itself():
     assert (result.flying_pixels, result.dropout, result.noise.scale) == (0, [0, 0.1], 2)
     assert (result.min_range, result.latency) == (0.4, (0, 1))
     assert resolved(STEREO, f"{REALISM}.noise=null").env_cfg.scene.points.realism.noise is None
+    overrides = [f"{REALISM}.dropout=0.5", f"{REALISM}.noise.lateral_std=2"]
+    structured, stereo = resolved("points.realism=mixed", *overrides).env_cfg.scene.points.realism
+    assert (structured.min_range, structured.dropout) == (0.4, 0.5)
+    assert (stereo.min_range, stereo.dropout, stereo.noise.lateral_std) == (0.17, 0.5, 2)
+
+
+def test_sim2real_is_for_fields_that_may_still_be_given():
+    env_cfg = resolved("sim2real=true", "env.history_length=1").env_cfg
+    assert (env_cfg.randomization, env_cfg.history_length) == ("hard", 1)
+    assert [one.min_range for one in env_cfg.scene.points.realism] == [0.4, 0.17]
 
 
 def test_the_reward_is_the_tasks_own_unless_it_is_set():
