@@ -59,7 +59,8 @@ def check_frames(
         checks.append(lambda given, name=name, camera=camera: _check_seen(name, camera, policy, given))
         checks.append(lambda given, name=name, camera=camera: _check_scale(name, camera, given))
     if count_points is not None:
-        checks.append(lambda given: _check_poses(policy, cameras, given))
+        posed = [name.removeprefix("camera_pos_") for name in recording if name.startswith("camera_pos_")]
+        checks.append(lambda given: _check_poses(policy, posed, given))
         checks.append(lambda given: _check_points(policy["cloud"].get("least_points", 1), count_points(given)))
 
     for check in checks:

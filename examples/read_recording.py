@@ -42,14 +42,25 @@ def load_recording(path: Path, policy: dict[str, Any], shapes: dict[str, list[An
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ConfigError(f"{path}: cannot be read as a recording, an npz file of arrays: {error}") from error
 
+    return check_arrays(arrays, policy, shapes, str(path))
+
+
+def check_arrays(
+    arrays: dict[str, np.ndarray], policy: dict[str, Any], shapes: dict[str, list[Any]], source: str
+) -> Recording:
+    """Check the arrays of a recording as :func:`load_recording` does; ``source`` begins the messages.
+
+    Raises:
+        ConfigError: An array is missing or wrong.
+    """
     expected = _expected_shapes(policy, shapes)
     for name in expected:
         if name not in arrays and not name.startswith(_OPTIONAL):
-            raise ConfigError(f"{path}: has no array {name!r}; {closest(name, arrays)}")
+            raise ConfigError(f"{source}: has no array {name!r}; {closest(name, arrays)}")
     frames = len(np.atleast_1d(arrays[next(iter(expected))]))
     if frames == 0:
-        raise ConfigError(f"{path}: has no frames: {next(iter(expected))!r} is empty.")
-    arrays.setdefault("key", np.arange(frames))
+        raise ConfigError(f"{source}: has no frames: {next(iter(expected))!r} is empty.")
+    arrays = {"key": np.arange(frames), **arrays}
 
     expected["actions"] = _sizes(shapes["actions"])
     recording: Recording = {}
@@ -64,7 +75,7 @@ def load_recording(path: Path, policy: dict[str, Any], shapes: dict[str, list[An
     given = [name for name in expected if name.startswith("centers_") and name in arrays]
     without = [name for name in expected if name.startswith("centers_") and name not in arrays]
     if given and without:
-        raise ConfigError(f"{path}: has {given[0]!r} and no {without[0]!r}: give it for each camera, or for none.")
+        raise ConfigError(f"{source}: has {given[0]!r} and no {without[0]!r}: give it for each camera, or for none.")
     return recording
 
 
