@@ -28,6 +28,7 @@ class ExportedPolicy:
         Raises:
             ConfigError: A file is missing, damaged or of another export.
         """
+        self.folder = folder
         self.description, self.session = _load(folder)
         """What policy.json says, and the network."""
 
@@ -75,9 +76,12 @@ class ExportedPolicy:
         """Clip actions to the limits of the simulator."""
         return np.clip(actions, *self.description["output"].get("clip", (-np.inf, np.inf)))
 
-    def frames(self, recording: Recording) -> dict[str, np.ndarray]:
-        """Return each input without its history, (F, ...), float32, of a checked recording."""
-        return {entry["name"]: self._frames(entry, recording) for entry in self.description["inputs"]}
+    def frames(self, recording: Recording, points: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Return each input without its history, (F, ...), float32, of a checked recording.
+
+        ``points`` are its clouds where they were made before.
+        """
+        return {entry["name"]: self._frames(entry, recording, points) for entry in self.description["inputs"]}
 
     def clouds(self, recording: Recording) -> tuple[np.ndarray, np.ndarray]:
         """Return clouds of a checked recording, (F, K, 3) or with normals (F, K, 6), and their distinct points, (F,).
@@ -150,9 +154,9 @@ class ExportedPolicy:
             )
         return operator
 
-    def _frames(self, entry: dict[str, Any], recording: Recording) -> np.ndarray:
+    def _frames(self, entry: dict[str, Any], recording: Recording, points: np.ndarray | None) -> np.ndarray:
         if entry["name"] == "points" and self.reads_clouds:
-            return self.clouds(recording)[0]
+            return self.clouds(recording)[0] if points is None else points
         if "max_depth" in entry:
             depth = recording["depth_camera"]
             seen = (depth > entry.get("min_depth", 0.0)) & (depth <= entry["max_depth"])

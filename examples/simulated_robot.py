@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulated robots in a process of their own, which speak the messages of a robot, and an exported policy on them.
+
+    python scripts/export.py run=pretrained task=lift
+    python examples/simulated_robot.py logs/pretrained/lift/export --task lift
+
+The robots are environments of a task, with the settings of its pretrained policy. What they publish is what a robot
+does: joint states, the tool's pose, the goal, and a PointCloud2 of the camera's points that are not the robot's, or
+with ``--images`` the depth image, its calibration and a self-filter's mask. The policy sees nothing else. Prints the
+success of the episodes, the time from messages to command, and with ``--compare`` the largest difference between its
+actions and those of the learning library in the simulator's process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from exported_policy import ExportedPolicy
+from robot_commands import Command, Limits, inverted, rotated
+from robot_inputs import StopError
+from robot_loop import PolicyLoop, Reading
+from robot_messages import CameraInfo, Image, JointState, Message, Numbers, PoseStamped, write_points
+
+from isaaclab_pc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from isaaclab_pc.viewer.cloud_recorder import CloudRecorder
+
+FASTEST = 10.0
+"""Speed [m/s] above all that a policy commands: the simulated robots need no limit."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to simulate."""
+
+    task: str
+    """Short name of a task that comes with a policy."""
+    physics: str
+    """Physics backend."""
+    num_envs: int
+    """Robots, N."""
+    episodes: int
+    """Episodes of each of them."""
+    seed: int
+    """Seed of the first reset."""
+    images: bool
+    """Whether depth images are published in the place of points."""
+    compare: bool
+    """Whether actions are compared with those of the learning library."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the simulator saw, sent after the last step."""
+
+    successes: list[bool]
+    """Success of each episode at its end."""
+    difference: float
+    """Largest difference of an action from the learning library's; NaN where they were not compared."""
+
+
+def simulate(settings: Settings, connection: Connection) -> None:
+    """Run the robots: send a list of readings, receive one command for each or None where it holds, until the end."""
+    try:
+        results = _play(settings, connection)
+    except Exception as error:
+        # The other process has no use for classes that only a simulator loads.
+        connection.send(f"{type(error).__name__}: {error}")
+        raise
+    connection.send(results)
+
+
+def _play(settings: Settings, connection: Connection) -> Results:
+    from isaaclab_pc.cli.compose import compose
+    from isaaclab_pc.run.platform import choose_platform
+    from isaaclab_pc.run.pretrained import find_pretrained
+    from isaaclab_pc.workers.resolve import resolve
+    from isaaclab_pc.workers.session import open_env
+
+    trained, checkpoint = find_pretrained(compose([f"task={settings.task}"]))
+    chosen = trained.with_values({"device": "cpu", "physics.backend": settings.physics})
+    resolved = resolve(choose_platform(chosen), settings.num_envs, "robot")
+
+    def prepare(env_cfg: Any) -> None:
+        # The policy's own program rounds the points, as on a robot.
+        env_cfg.scene.points.dtype = "float32"
+        env_cfg.scene.points.source = "image" if settings.images else "auto"
+
+    with open_env(resolved, prepare=prepare) as env, ExitStack() as stack, torch.no_grad():
+        robots = _Robots(env.unwrapped, settings)
+        expected = None
+        if settings.compare:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            runner = resolved.adapter.make(env, resolved.agent_cfg, scratch, "cpu")
+            runner.load_policy(checkpoint, {"task": resolved.settings.task})
+            expected = runner.act
+
+        largest = 0.0
+        observations, _ = env.reset(seed=settings.seed)
+        began = np.ones(settings.num_envs, dtype=bool)
+        while not robots.are_done():
+            connection.send(robots.readings(observations, began))
+            commands = connection.recv()
+            actions = robots.actions(commands)
+            if expected is not None:
+                rounded = observations | {"points": observations["points"].half().float()}
+                acting = torch.tensor([command is not None for command in commands])
+                difference = (expected(rounded).clamp(-1.0, 1.0) - actions)[acting].abs()
+                largest = max(largest, float(difference.max()) if acting.any() else 0.0)
+            observations, _, terminated, truncated, _ = env.step(actions)
+            began = robots.count(terminated | truncated)
+    return Results(robots.successes, largest if settings.compare else math.nan)
+
+
+class _Robots:
+    """Environments as robots: their messages, their commands and their episodes."""
+
+    def __init__(self, base: Any, settings: Settings) -> None:
+        from isaaclab_pc.envs.quantities import action_parts, vector_quantities
+        from isaaclab_pc.viewer.cloud_recorder import CloudRecorder
+
+        self._base = base
+        self._episodes = settings.episodes
+        self._parts = action_parts(base)
+        if any(part.name == "joint_position" for part in self._parts):
+            raise ConfigError(
+                f"task={settings.task}: its actions are joint positions; the simulated robot takes motions."
+            )
+        sizes = [quantity.size for quantity in vector_quantities(base)]
+        names = [quantity.name for quantity in vector_quantities(base)]
+        self._columns = {
+            name: slice(end - size, end) for name, size, end in zip(names, sizes, np.cumsum(sizes), strict=True)
+        }
+        self._recorder = CloudRecorder(base.point_cloud) if settings.images else None
+        self._step = 0
+        self._ended = np.zeros(settings.num_envs, dtype=int)
+        self._grip = np.ones(settings.num_envs)
+        self.successes: list[bool] = []
+
+    def are_done(self) -> bool:
+        return bool((self._ended >= self._episodes).all())
+
+    def readings(self, observations: dict[str, torch.Tensor], began: np.ndarray) -> list[Reading]:
+        """Return what each robot measures now."""
+        from isaaclab_pc.envs.observation_history import newest_frame
+
+        now = self._step * self._base.step_dt
+        newest = newest_frame(observations, self._base.cfg.history_length)
+        state = self._base.robot.data
+        measured = {
+            "vector": newest["policy"],
+            "points": newest["points"][..., :3],
+            "count": self._base.point_cloud.data.count.torch,
+            "position": state.joint_pos.torch,
+            "velocity": state.joint_vel.torch,
+            "origin": self._base.scene.env_origins,
+            "camera_pos": self._base.camera.data.pos_w.torch,
+            "camera_quat": self._base.camera.data.quat_w_ros.torch,
+        }
+        frame_pos, frame_quat = self._base.point_cloud.frame_pose(self._base.point_cloud.cfg.frame)
+        measured |= {"frame_pos": frame_pos}
+        if frame_quat is not None:
+            measured |= {"frame_quat": frame_quat}
+        arrays = {name: value.double().cpu().numpy() for name, value in measured.items()}
+        rows = [{name: value[index] for name, value in arrays.items()} for index in range(len(began))]
+        return [
+            Reading(now, list(self._messages(now, row)), bool(first)) for row, first in zip(rows, began, strict=True)
+        ]
+
+    def _messages(self, now: float, row: dict[str, np.ndarray]) -> Iterator[tuple[str, Message]]:
+        vector = {name: row["vector"][columns] for name, columns in self._columns.items()}
+        names = self._base.robot.joint_names
+        # In another order than the policy's, as drivers have it.
+        yield "joint_states", JointState(now, "", names[::-1], row["position"][::-1], row["velocity"][::-1])
+        yield "tool_pose", PoseStamped(now, "env", vector.pop("tool_pos"), vector.pop("tool_quat"))
+        own = ("arm_", "finger_", "last_action", "goal_from_tool")
+        for name, value in vector.items():
+            if name == "goal_pos":
+                yield "goal", PoseStamped(now, "env", value)
+            elif not name.startswith(own):
+                yield name, Numbers(now, "", value)
+
+        camera_pos = row["camera_pos"] - row["origin"]
+        yield "camera/pose", PoseStamped(now, "env", camera_pos, row["camera_quat"])
+        if self._recorder is not None:
+            yield from _images(now, self._recorder)
+            return
+        points = row["points"][: int(row["count"])]
+        in_world = row["frame_pos"] + rotated(row.get("frame_quat", np.array([0.0, 0.0, 0.0, 1.0])), points)
+        seen = rotated(inverted(row["camera_quat"]), in_world - row["camera_pos"])
+        yield "camera", write_points(seen, now, "camera_optical_frame")
+
+    def actions(self, commands: Sequence[Command | None]) -> torch.Tensor:
+        """Return the actions that move the robots as commanded; one that holds keeps its gripper as it is."""
+        rows = []
+        for index, command in enumerate(commands):
+            if command is not None:
+                self._grip[index] = command.parts.get("gripper", self._grip[index : index + 1])[0]
+            still = {"gripper": self._grip[index : index + 1]}
+            parts = still if command is None else command.parts
+            rows.append(np.concatenate([parts.get(p.name, np.zeros(p.size)) / (p.scale or 1.0) for p in self._parts]))
+        return torch.tensor(np.array(rows), dtype=torch.float32)
+
+    def count(self, ended: torch.Tensor) -> np.ndarray:
+        """Count the episodes that ended in a step, and return the robots that begin one, shape (N,), bool."""
+        done = ended.cpu().numpy()
+        success = self._base.episode_success.cpu().numpy()
+        self.successes += success[done & (self._ended < self._episodes)].tolist()
+        self._ended += done
+        self._step += 1
+        return done
+
+
+def _images(now: float, recorder: CloudRecorder) -> Iterator[tuple[str, Message]]:
+    """Yield the first robot's depth in millimetres, its calibration and the mask of the robot itself."""
+    frame = recorder.frame
+    depth, mask = frame["depth_camera"], frame["removed_camera"].astype(np.uint8)
+    height, width = depth.shape
+    millimetres = np.where(np.isfinite(depth) & (depth < 60.0), 1000.0 * depth, 0.0).round().astype("<u2")
+    matrix = frame["intrinsics_camera"].astype(float).copy()
+    matrix[:2, 2] -= 0.5
+    name = "camera_optical_frame"
+    yield "camera/info", CameraInfo(now, name, height, width, (), matrix.ravel().tolist())
+    yield "camera/removed", Image(now, name, height, width, "8UC1", 0, width, mask.tobytes())
+    yield "camera", Image(now, name, height, width, "16UC1", 0, 2 * width, millimetres.tobytes())
+
+
+def run(folder: Path, settings: Settings, limits: Limits, log: Path | None) -> Results:
+    """Let an exported policy act on simulated robots until their episodes are over, and print the results.
+
+    Raises:
+        ConfigError: The export cannot be used, or the simulator refused its settings.
+    """
+    loops = [PolicyLoop(ExportedPolicy(folder), limits) for _ in range(settings.num_envs)]
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=simulate, args=(settings, there), daemon=True)
+    process.start()
+    there.close()
+    stopped = [False] * settings.num_envs
+    while isinstance(received := here.recv(), list):
+        commands: list[Command | None] = []
+        for index, (loop, reading) in enumerate(zip(loops, received, strict=True)):
+            stopped[index] &= not reading.is_first
+            try:
+                commands.append(None if stopped[index] else loop.react(reading))
+            except StopError as error:
+                print(f"robot {index} holds until its next episode: {error}", file=sys.stderr)
+                stopped[index] = True
+                commands.append(None)
+        here.send(commands)
+    process.join()
+    if not isinstance(received, Results):
+        raise ConfigError(f"the simulator ended: {received}")
+
+    latency = 1e3 * np.array([row["latency"] for loop in loops for row in loop.log])
+    print(f"success {np.mean(received.successes):.1%} of {len(received.successes)} episodes")
+    print(f"messages to command: median {np.median(latency):.2f} ms, p99 {np.percentile(latency, 99):.2f} ms")
+    if settings.compare:
+        print(f"actions as the runner's to {received.difference:.1e} over {len(latency)} steps")
+    if log is not None:
+        loops[0].save_log(log)
+    return received
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what scripts/export.py wrote")
+    parser.add_argument("--task", required=True)
+    parser.add_argument("--physics", default="ovphysx")
+    parser.add_argument("--num-envs", type=int, default=4, help="robots at once; 1 with --images")
+    parser.add_argument("--episodes", type=int, default=1, help="of each robot")
+    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--images", action="store_true", help="publish depth images instead of points")
+    parser.add_argument("--compare", action="store_true", help="with the learning library's actions")
+    parser.add_argument("--max-speed", type=float, default=FASTEST, help="of the tool [m/s]")
+    parser.add_argument("--log", type=Path, help="npz file for the first robot's steps")
+    given = parser.parse_args()
+    try:
+        if given.images and given.num_envs > 1:
+            raise ConfigError("--images: images of one robot are published; add --num-envs 1.")
+        names = asdict(Settings("", "", 1, 1, 0, False, False)).keys()
+        settings = Settings(**{name: getattr(given, name) for name in names})
+        run(
+            given.folder,
+            settings,
+            Limits(max_speed=given.max_speed, max_turn=FASTEST, max_joint_speed=FASTEST),
+            given.log,
+        )
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+if __name__ == "__main__":
+    main()
