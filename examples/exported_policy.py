@@ -26,7 +26,8 @@ class ExportedPolicy:
         """Load ``policy.onnx`` and ``policy.json``.
 
         Raises:
-            ConfigError: A file is missing, damaged or of another export.
+            ConfigError: A file is missing, damaged or of another export, or the policy reads more of a point than its
+                position and normal.
         """
         self.folder = folder
         self.description, self.session = _load(folder)
@@ -41,6 +42,8 @@ class ExportedPolicy:
 
         self._cloud: dict[str, Any] | None = self.description.get("cloud")
         self._operator: DepthToCloud | None = None
+        if self._cloud is not None:
+            _check_channels(self._cloud)
         self.reset()
 
     @property
@@ -84,19 +87,9 @@ class ExportedPolicy:
         return {entry["name"]: self._frames(entry, recording, points) for entry in self.description["inputs"]}
 
     def clouds(self, recording: Recording) -> tuple[np.ndarray, np.ndarray]:
-        """Return clouds of a checked recording, (F, K, 3) or with normals (F, K, 6), and their distinct points, (F,).
-
-        Raises:
-            ConfigError: The policy reads more of a point than its position and normal.
-        """
+        """Return clouds of a checked recording, (F, K, 3), with normals (F, K, 6), and their distinct points, (F,)."""
         cloud, cameras = self._cloud, self.description["cameras"]
         assert cloud is not None
-        features = [name for name in cloud["channels"] if name != "xyz"]
-        if features not in ([], ["normals"]) or cloud["appended_points"] > 0:
-            raise ConfigError(
-                f"this policy's points carry {features}, and {cloud['appended_points']} are appended; this program "
-                "makes seen points with normals at most: add the rest to clouds() in examples/exported_policy.py."
-            )
         names = cloud["cameras"]
         depths = [_tensor(recording[f"depth_{name}"]) for name in names]
         far = [cameras[name]["miss_from"] for name in names]
@@ -125,7 +118,7 @@ class ExportedPolicy:
         )
 
         points = result.points
-        if features:
+        if "normals" in cloud["channels"]:
             # Of the whole images: a neighbour that gives no point is a surface all the same.
             rays = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
             normals = estimate_normals(depths, rays, result.pixels, far, centers)
@@ -197,6 +190,15 @@ def _load(folder: Path) -> tuple[dict[str, Any], onnxruntime.InferenceSession]:
     if not is_same or {value.name for value in session.get_inputs()} != set(described):
         raise ConfigError(f"{path}: is not the policy that {description} describes: take both of one export.")
     return policy, session
+
+
+def _check_channels(cloud: dict[str, Any]) -> None:
+    features = [name for name in cloud["channels"] if name != "xyz"]
+    if features not in ([], ["normals"]) or cloud["appended_points"] > 0:
+        raise ConfigError(
+            f"this policy's points carry {features}, and {cloud['appended_points']} are appended; this program makes "
+            "seen points with normals at most: add the rest to clouds() in examples/exported_policy.py."
+        )
 
 
 def _removed(recording: Recording, name: str) -> torch.Tensor:

@@ -205,8 +205,9 @@ class RobotInputs:
         poses |= {f"camera_{{}}_{name}": pose for name, pose in of_cameras.items()}
         arrays = {name.format("pos"): pos[None] for name, (pos, _) in poses.items()}
         arrays |= {name.format("quat"): quat[None] for name, (_, quat) in poses.items()}
+        arrays["key"] = np.array([self._draws])
         self._draws += 1
-        return arrays | {"key": np.array([self._draws])}
+        return arrays
 
     def _checked_points(self, recording: Recording) -> np.ndarray:
         """Return the cloud of a recording of one frame, shape (1, K, F), if all checks pass."""

@@ -15,6 +15,8 @@ import numpy as np
 
 from isaaclab_pc.errors import ConfigError
 
+Floats = Sequence[float] | np.ndarray
+
 FLOAT32 = 7
 """``sensor_msgs/PointField``'s number for float32."""
 
@@ -54,9 +56,9 @@ class CameraInfo(Message):
 
     height: int
     width: int
-    d: Sequence[float]
+    d: Floats
     """Distortion; empty or 0 for rectified images."""
-    k: Sequence[float]
+    k: Floats
     """Pinhole matrix row by row [px], counted from the middle of the first pixel, 9 numbers."""
 
 
@@ -92,17 +94,17 @@ class JointState(Message):
     """``sensor_msgs/JointState``: joints in any order, [rad] or [m], [rad/s] or [m/s]."""
 
     name: Sequence[str]
-    position: Sequence[float]
-    velocity: Sequence[float]
+    position: Floats
+    velocity: Floats
 
 
 @dataclass(frozen=True)
 class PoseStamped(Message):
     """``geometry_msgs/PoseStamped``, its pose as two arrays."""
 
-    position: Sequence[float]
+    position: Floats
     """x, y, z in ``frame_id`` [m]."""
-    orientation: Sequence[float] = (0.0, 0.0, 0.0, 1.0)
+    orientation: Floats = (0.0, 0.0, 0.0, 1.0)
     """x, y, z, w."""
 
 
@@ -110,7 +112,7 @@ class PoseStamped(Message):
 class Numbers(Message):
     """``std_msgs/Float64MultiArray`` with a header: what a task tells its policy beside a goal."""
 
-    data: Sequence[float]
+    data: Floats
 
 
 def from_ros[M: Message](kind: type[M], message: Any) -> M:

@@ -2,11 +2,11 @@
 """Simulated robots in a process of their own, which speak the messages of a robot, and an exported policy on them.
 
     python scripts/export.py run=pretrained task=lift
-    python examples/simulated_robot.py logs/pretrained/lift/export --task lift
+    python examples/simulated_robot.py logs/pretrained/lift/export
 
-The robots are environments of a task, with the settings of its pretrained policy. What they publish is what a robot
-does: joint states, the tool's pose, the goal, and a PointCloud2 of the camera's points that are not the robot's, or
-with ``--images`` the depth image, its calibration and a self-filter's mask. The policy sees nothing else. Prints the
+The robots are environments with the settings of the policy's run, ``--run`` for one of your own. They publish what a
+robot does: joint states, the tool's pose, the goal, and a PointCloud2 of the camera's points that are not the robot's,
+or with ``--images`` the depth image, its calibration and a self-filter's mask. The policy sees nothing else. Prints the
 success of the episodes, the time from messages to command, and with ``--compare`` the largest difference between its
 actions and those of the learning library in the simulator's process.
 """
@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,14 @@ from robot_inputs import StopError
 from robot_loop import PolicyLoop, Reading
 from robot_messages import CameraInfo, Image, JointState, Message, Numbers, PoseStamped, write_points
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.processes.output_filter import divert_output
+from isaaclab_pc.run.find_checkpoint import find_checkpoint
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.run.platform import choose_platform
+from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
+from isaaclab_pc.settings import RunSettings
 
 if TYPE_CHECKING:
     from isaaclab_pc.viewer.cloud_recorder import CloudRecorder
@@ -47,7 +54,9 @@ class Settings:
     """What to simulate."""
 
     task: str
-    """Short name of a task that comes with a policy."""
+    """Gym id of the policy's task."""
+    run: str
+    """The policy's run: pretrained, or the path of a run or a checkpoint."""
     physics: str
     """Physics backend."""
     num_envs: int
@@ -72,8 +81,12 @@ class Results:
     """Largest difference of an action from the learning library's; NaN where they were not compared."""
 
 
-def simulate(settings: Settings, connection: Connection) -> None:
-    """Run the robots: send a list of readings, receive one command for each or None where it holds, until the end."""
+def simulate(settings: Settings, connection: Connection, log: Path) -> None:
+    """Run the robots: send a list of readings, receive one command for each or None where it holds, until the end.
+
+    What the simulator prints goes to ``log``.
+    """
+    divert_output(log)
     try:
         results = _play(settings, connection)
     except Exception as error:
@@ -83,14 +96,28 @@ def simulate(settings: Settings, connection: Connection) -> None:
     connection.send(results)
 
 
+def find_run(settings: Settings) -> tuple[RunSettings, Path]:
+    """Return the settings of the policy's run, and its checkpoint.
+
+    Raises:
+        ConfigError: There is none, or its policy reads no clouds.
+    """
+    asked = compose([f"task={settings.task}"])
+    if settings.run == PRETRAINED:
+        trained, checkpoint = find_pretrained(asked, "run")
+    else:
+        record, checkpoint = find_checkpoint(settings.run, LOGS, asked.runner, experiment_name(asked), "run")
+        trained = RunSettings.load(record.folder / SETTINGS_NAME)
+    if trained.obs != "points":
+        raise ConfigError(f"{checkpoint}: has obs={trained.obs}; the simulated robots need a policy with obs=points.")
+    return trained, checkpoint
+
+
 def _play(settings: Settings, connection: Connection) -> Results:
-    from isaaclab_pc.cli.compose import compose
-    from isaaclab_pc.run.platform import choose_platform
-    from isaaclab_pc.run.pretrained import find_pretrained
     from isaaclab_pc.workers.resolve import resolve
     from isaaclab_pc.workers.session import open_env
 
-    trained, checkpoint = find_pretrained(compose([f"task={settings.task}"]))
+    trained, checkpoint = find_run(settings)
     chosen = trained.with_values({"device": "cpu", "physics.backend": settings.physics})
     resolved = resolve(choose_platform(chosen), settings.num_envs, "robot")
 
@@ -245,26 +272,22 @@ def run(folder: Path, settings: Settings, limits: Limits, log: Path | None) -> R
         ConfigError: The export cannot be used, or the simulator refused its settings.
     """
     loops = [PolicyLoop(ExportedPolicy(folder), limits) for _ in range(settings.num_envs)]
+    find_run(settings)
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=simulate, args=(settings, there), daemon=True)
+    simulator_log = folder / "simulator.log"
+    process = context.Process(target=simulate, args=(settings, there, simulator_log), daemon=True)
     process.start()
     there.close()
     stopped = [False] * settings.num_envs
-    while isinstance(received := here.recv(), list):
-        commands: list[Command | None] = []
-        for index, (loop, reading) in enumerate(zip(loops, received, strict=True)):
-            stopped[index] &= not reading.is_first
-            try:
-                commands.append(None if stopped[index] else loop.react(reading))
-            except StopError as error:
-                print(f"robot {index} holds until its next episode: {error}", file=sys.stderr)
-                stopped[index] = True
-                commands.append(None)
-        here.send(commands)
+    try:
+        while isinstance(received := here.recv(), list):
+            here.send([_answer(index, loops, received[index], stopped) for index in range(settings.num_envs)])
+    except (EOFError, OSError):
+        received = "its process died"
     process.join()
     if not isinstance(received, Results):
-        raise ConfigError(f"the simulator ended: {received}")
+        raise ConfigError(f"the simulator ended: {received}; see {simulator_log}.")
 
     latency = 1e3 * np.array([row["latency"] for loop in loops for row in loop.log])
     print(f"success {np.mean(received.successes):.1%} of {len(received.successes)} episodes")
@@ -276,12 +299,25 @@ def run(folder: Path, settings: Settings, limits: Limits, log: Path | None) -> R
     return received
 
 
+def _answer(index: int, loops: list[PolicyLoop], reading: Reading, stopped: list[bool]) -> Command | None:
+    """Return a robot's command; None until its next episode once something was wrong."""
+    stopped[index] &= not reading.is_first
+    if stopped[index]:
+        return None
+    try:
+        return loops[index].react(reading)
+    except StopError as error:
+        print(f"robot {index} holds until its next episode: {error}", file=sys.stderr)
+        stopped[index] = True
+        return None
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what scripts/export.py wrote")
-    parser.add_argument("--task", required=True)
-    parser.add_argument("--physics", default="ovphysx")
+    parser.add_argument("--run", default=PRETRAINED, help="pretrained, or the path of the export's run")
+    parser.add_argument("--physics", default="auto", help="backend")
     parser.add_argument("--num-envs", type=int, default=4, help="robots at once; 1 with --images")
     parser.add_argument("--episodes", type=int, default=1, help="of each robot")
     parser.add_argument("--seed", type=int, default=1000)
@@ -293,8 +329,8 @@ def main() -> None:
     try:
         if given.images and given.num_envs > 1:
             raise ConfigError("--images: images of one robot are published; add --num-envs 1.")
-        names = asdict(Settings("", "", 1, 1, 0, False, False)).keys()
-        settings = Settings(**{name: getattr(given, name) for name in names})
+        chosen = {field.name: getattr(given, field.name) for field in fields(Settings) if field.name != "task"}
+        settings = Settings(task=ExportedPolicy(given.folder).description["task"], **chosen)
         run(
             given.folder,
             settings,

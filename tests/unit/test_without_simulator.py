@@ -195,3 +195,9 @@ def test_an_exported_policy_acts_on_depth_images(python: Path, tmp_path: Path):
     assert text.count("\nframe ") + text.startswith("frame ") == FRAMES
     (difference,) = re.findall(r" (\S+e[+-]\d+), ", text)
     assert float(difference) < 1e-5
+
+
+def test_the_loop_of_a_robot_is_imported_alone(python: Path):
+    examples = f"import sys; sys.path.insert(0, {str(ROOT / 'examples')!r})"
+    absent = f"print([name for name in {ABSENT} if name in sys.modules])"
+    assert _run(python, "-c", f"{examples}; import robot_loop; {absent}").strip() == "[]"

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""examples/simulated_robot.py: an exported policy closes the loop through a robot's messages alone."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sim.training import run_program
+
+pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]
+
+TOLERANCE = 5e-3
+"""Of actions, from -1 to 1: the points go through the camera's frame, and float16 then rounds some the other way."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export of lift's own policy."""
+    folder = tmp_path_factory.mktemp("robot")
+    run_program(folder, "scripts/export.py", "run=pretrained", "task=lift")
+    return folder / "logs" / "pretrained" / "lift" / "export"
+
+
+def test_the_policy_lifts_by_points_and_acts_as_in_the_simulator(folder: Path) -> None:
+    arguments = ("--num-envs", "4", "--compare", "--log", "log.npz")
+    output = run_program(folder, "examples/simulated_robot.py", str(folder), *arguments)
+    assert "success 100.0% of 4 episodes" in output
+    ((difference, steps),) = re.findall(r"as the runner's to (\S+) over (\d+) steps", output)
+    assert float(difference) <= TOLERANCE
+
+    log = np.load(folder / "log.npz")
+    assert 4 * len(log["action"]) == int(steps) > 0
+    assert log["points"].shape[1:] == (256, 3)
+    np.testing.assert_allclose(np.diff(log["now"]), 1.0 / 30.0)
+    np.testing.assert_allclose(log["command_tool_translation"], 0.03 * log["action"][:, :3].clip(-1.0, 1.0), atol=1e-6)
+
+
+def test_the_policy_lifts_by_depth_images(folder: Path) -> None:
+    output = run_program(folder, "examples/simulated_robot.py", str(folder), "--images", "--num-envs", "1")
+    assert "success 100.0% of 1 episodes" in output
