@@ -2,8 +2,8 @@
 """Checks of a robot's frames before an exported policy acts on them; examples/deploy_onnx.py begins with them.
 
 A policy always answers: for a covered lens, for millimetres or for a quaternion in another order, its action looks like
-any other. On a robot, check each frame too, as a recording of one frame. The limits come from the export's policy.json
-and are wide: what passes them may still be inexact.
+any other. examples/robot_loop.py checks each frame of a robot, as a recording of one frame. The limits come from the
+export's policy.json and are wide: what passes them may still be inexact.
 """
 
 from __future__ import annotations

@@ -105,14 +105,20 @@ class Commands:
 
 def rotated(quat: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Turn vectors (..., 3) by a quaternion (x, y, z, w)."""
-    across = 2.0 * np.cross(quat[:3], vectors)
-    return vectors + quat[3] * across + np.cross(quat[:3], across)
+    x, y, z, w = np.asarray(quat).tolist()
+    # Faster than NumPy's cross product of so few numbers.
+    rows = [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+        [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+        [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+    return vectors @ np.array(rows).T
 
 
 def turned(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the product of two quaternions (x, y, z, w)."""
-    axis = first[3] * second[:3] + second[3] * first[:3] + np.cross(first[:3], second[:3])
-    return np.append(axis, first[3] * second[3] - first[:3] @ second[:3])
+    x, y, z, w = np.asarray(first).tolist()
+    return np.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]]) @ second
 
 
 def shortened(vector: np.ndarray, longest: float) -> np.ndarray:

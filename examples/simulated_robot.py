@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from exported_policy import ExportedPolicy
-from robot_commands import Command, Limits, inverted, rotated
+from robot_commands import Command, Limits
 from robot_inputs import StopError
 from robot_loop import PolicyLoop, Reading
 from robot_messages import CameraInfo, Image, JointState, Message, Numbers, PoseStamped, write_points
@@ -120,13 +120,13 @@ def _play(settings: Settings, connection: Connection) -> Results:
     trained, checkpoint = find_run(settings)
     chosen = trained.with_values({"device": "cpu", "physics.backend": settings.physics})
     resolved = resolve(choose_platform(chosen), settings.num_envs, "robot")
+    points_cfg = resolved.env_cfg.scene.points
+    rounded_to = getattr(torch, points_cfg.dtype)
+    # The policy's own program rounds the points, as on a robot.
+    points_cfg.dtype = "float32"
+    points_cfg.source = "image" if settings.images else "auto"
 
-    def prepare(env_cfg: Any) -> None:
-        # The policy's own program rounds the points, as on a robot.
-        env_cfg.scene.points.dtype = "float32"
-        env_cfg.scene.points.source = "image" if settings.images else "auto"
-
-    with open_env(resolved, prepare=prepare) as env, ExitStack() as stack, torch.no_grad():
+    with open_env(resolved) as env, ExitStack() as stack, torch.no_grad():
         robots = _Robots(env.unwrapped, settings)
         expected = None
         if settings.compare:
@@ -143,7 +143,7 @@ def _play(settings: Settings, connection: Connection) -> Results:
             commands = connection.recv()
             actions = robots.actions(commands)
             if expected is not None:
-                rounded = observations | {"points": observations["points"].half().float()}
+                rounded = observations | {"points": observations["points"].to(rounded_to).float()}
                 acting = torch.tensor([command is not None for command in commands])
                 difference = (expected(rounded).clamp(-1.0, 1.0) - actions)[acting].abs()
                 largest = max(largest, float(difference.max()) if acting.any() else 0.0)
@@ -163,9 +163,7 @@ class _Robots:
         self._episodes = settings.episodes
         self._parts = action_parts(base)
         if any(part.name == "joint_position" for part in self._parts):
-            raise ConfigError(
-                f"task={settings.task}: its actions are joint positions; the simulated robot takes motions."
-            )
+            raise ConfigError(f"{settings.task}: its actions are joint positions; these robots take motions.")
         sizes = [quantity.size for quantity in vector_quantities(base)]
         names = [quantity.name for quantity in vector_quantities(base)]
         self._columns = {
@@ -183,52 +181,49 @@ class _Robots:
     def readings(self, observations: dict[str, torch.Tensor], began: np.ndarray) -> list[Reading]:
         """Return what each robot measures now."""
         from isaaclab_pc.envs.observation_history import newest_frame
+        from isaaclab_pc.tensors.poses import into_frame
+        from isaaclab_pc.viewer.observed_cloud import points_in_world
 
-        now = self._step * self._base.step_dt
-        newest = newest_frame(observations, self._base.cfg.history_length)
-        state = self._base.robot.data
-        measured = {
-            "vector": newest["policy"],
-            "points": newest["points"][..., :3],
-            "count": self._base.point_cloud.data.count.torch,
-            "position": state.joint_pos.torch,
-            "velocity": state.joint_vel.torch,
-            "origin": self._base.scene.env_origins,
-            "camera_pos": self._base.camera.data.pos_w.torch,
-            "camera_quat": self._base.camera.data.quat_w_ros.torch,
-        }
-        frame_pos, frame_quat = self._base.point_cloud.frame_pose(self._base.point_cloud.cfg.frame)
-        measured |= {"frame_pos": frame_pos}
-        if frame_quat is not None:
-            measured |= {"frame_quat": frame_quat}
-        arrays = {name: value.double().cpu().numpy() for name, value in measured.items()}
-        rows = [{name: value[index] for name, value in arrays.items()} for index in range(len(began))]
+        base = self._base
+        now = self._step * base.step_dt
+        newest = newest_frame(observations, base.cfg.history_length)
+        state, camera = base.robot.data, base.camera.data
+        pos, quat = camera.pos_w.torch, camera.quat_w_ros.torch
+        seen = into_frame(pos, quat, points_in_world(base, newest["points"][..., :3]))
+        measured = [newest["policy"], state.joint_pos.torch, state.joint_vel.torch]
+        measured += [pos - base.scene.env_origins, quat, seen, base.point_cloud.data.count.torch]
+        rows = zip(*(value.cpu().numpy() for value in measured), strict=True)
         return [
-            Reading(now, list(self._messages(now, row)), bool(first)) for row, first in zip(rows, began, strict=True)
+            Reading(now, list(self._messages(now, *row)), bool(first)) for row, first in zip(rows, began, strict=True)
         ]
 
-    def _messages(self, now: float, row: dict[str, np.ndarray]) -> Iterator[tuple[str, Message]]:
-        vector = {name: row["vector"][columns] for name, columns in self._columns.items()}
-        names = self._base.robot.joint_names
+    def _messages(
+        self,
+        now: float,
+        vector: np.ndarray,
+        joint_pos: np.ndarray,
+        joint_vel: np.ndarray,
+        camera_pos: np.ndarray,
+        camera_quat: np.ndarray,
+        seen: np.ndarray,
+        count: int,
+    ) -> Iterator[tuple[str, Message]]:
+        parts = {name: vector[columns] for name, columns in self._columns.items()}
         # In another order than the policy's, as drivers have it.
-        yield "joint_states", JointState(now, "", names[::-1], row["position"][::-1], row["velocity"][::-1])
-        yield "tool_pose", PoseStamped(now, "env", vector.pop("tool_pos"), vector.pop("tool_quat"))
-        own = ("arm_", "finger_", "last_action", "goal_from_tool")
-        for name, value in vector.items():
+        names = self._base.robot.joint_names[::-1]
+        yield "joint_states", JointState(now, "", names, joint_pos[::-1], joint_vel[::-1])
+        yield "tool_pose", PoseStamped(now, "env", parts.pop("tool_pos"), parts.pop("tool_quat"))
+        for name, value in parts.items():
             if name == "goal_pos":
                 yield "goal", PoseStamped(now, "env", value)
-            elif not name.startswith(own):
+            elif not name.startswith(("arm_", "finger_", "last_action", "goal_from_tool")):
                 yield name, Numbers(now, "", value)
 
-        camera_pos = row["camera_pos"] - row["origin"]
-        yield "camera/pose", PoseStamped(now, "env", camera_pos, row["camera_quat"])
+        yield "camera/pose", PoseStamped(now, "env", camera_pos, camera_quat)
         if self._recorder is not None:
             yield from _images(now, self._recorder)
-            return
-        points = row["points"][: int(row["count"])]
-        in_world = row["frame_pos"] + rotated(row.get("frame_quat", np.array([0.0, 0.0, 0.0, 1.0])), points)
-        seen = rotated(inverted(row["camera_quat"]), in_world - row["camera_pos"])
-        yield "camera", write_points(seen, now, "camera_optical_frame")
+        else:
+            yield "camera", write_points(seen[:count], now, "camera_optical_frame")
 
     def actions(self, commands: Sequence[Command | None]) -> torch.Tensor:
         """Return the actions that move the robots as commanded; one that holds keeps its gripper as it is."""
@@ -329,14 +324,12 @@ def main() -> None:
     try:
         if given.images and given.num_envs > 1:
             raise ConfigError("--images: images of one robot are published; add --num-envs 1.")
+        if min(given.num_envs, given.episodes) < 1:
+            raise ConfigError("--num-envs and --episodes are at least 1.")
         chosen = {field.name: getattr(given, field.name) for field in fields(Settings) if field.name != "task"}
         settings = Settings(task=ExportedPolicy(given.folder).description["task"], **chosen)
-        run(
-            given.folder,
-            settings,
-            Limits(max_speed=given.max_speed, max_turn=FASTEST, max_joint_speed=FASTEST),
-            given.log,
-        )
+        limits = Limits(max_speed=given.max_speed, max_turn=FASTEST, max_joint_speed=FASTEST)
+        run(given.folder, settings, limits, given.log)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error

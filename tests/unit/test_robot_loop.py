@@ -2,9 +2,11 @@
 """examples/robot_loop.py, with robot_inputs.py, robot_commands.py and exported_policy.py, on messages of a robot."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -314,3 +316,17 @@ def test_joints_stay_between_their_limits_and_below_their_speed(action, name: st
     wanted = arm + 0.07 * np.array(action) if name == "joint_delta" else np.array(action) + np.array([0.0, 1.0])
     reached = arm + (wanted - arm).clip(-1.5 * PERIOD, 1.5 * PERIOD)
     np.testing.assert_allclose(target, reached.clip([-1.0, 0.0], [1.0, 2.0]), atol=1e-9)
+
+
+def test_the_driver_of_the_page_collects_messages_from_step_to_step() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import time.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    driver = names["MyDriver"](robot=None)
+    header = SimpleNamespace(stamp=SimpleNamespace(sec=1, nanosec=0), frame_id="")
+    driver.on_joints(SimpleNamespace(header=header, name=["a"], position=[1.0], velocity=[0.0]))
+    first, second = driver.receive(), driver.receive()
+    assert first.messages == [("joint_states", JointState(1.0, "", ["a"], [1.0], [0.0]))]
+    assert (first.is_first, second.is_first, second.messages) == (True, False, [])
+    assert second.now - first.now == pytest.approx(PERIOD, abs=0.5 * PERIOD)
