@@ -31,21 +31,13 @@ class Timeline:
     def __init__(self, span: float) -> None:
         """Forget what is older than the newest one by more than ``span`` [s]."""
         self._span = span
-        self.clear()
-
-    def __len__(self) -> int:
-        """Count what is kept."""
-        return len(self._stamps)
+        self._stamps: list[float] = []
+        self._values: list[Any] = []
 
     @property
     def newest(self) -> float:
         """The largest stamp [s]."""
         return self._stamps[-1]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._stamps: list[float] = []
-        self._values: list[Any] = []
 
     def add(self, stamp: float, value: Any) -> None:
         """Keep a value."""
@@ -135,6 +127,8 @@ class RobotInputs:
         self._check_ages(now)
         stamp, _ = self._nearest("joint_states")
         vector = self._vector(stamp, last_action)
+        # In each step: the camera's frame, with all other checks, may be that of the last one.
+        check_frames(self._policy.description, {"policy": vector[None]}, None)
         self._vectors.add(stamp, vector)
         frames = [{"policy": value} for _, value in self._vectors.last(self._policy.length, self._period)]
         stamps = {"joints_stamp": stamp}
@@ -144,8 +138,6 @@ class RobotInputs:
             wanted = [at for at, _ in camera.last(self._policy.length, self._period)]
             self._seen = {at: self._seen.get(at) or self._see(at, vector) for at in dict.fromkeys(wanted)}
             frames = [self._seen[at] | frame for at, frame in zip(wanted, frames, strict=True)]
-        else:
-            check_frames(self._policy.description, self._checked({"policy": vector[None]}), None)
 
         if self._policy.length == 1:
             return {name: value[None] for name, value in frames[0].items()}, stamps
@@ -178,7 +170,11 @@ class RobotInputs:
         for part in self._parts:
             if values[part["name"]].shape != (part["size"],):
                 raise ConfigError(f"{part['name']} has {values[part['name']].size} numbers, expected {part['size']}.")
-        return np.concatenate([values[name] for name in names]).astype(np.float32)
+        vector = np.concatenate([values[name] for name in names]).astype(np.float32)
+        bad = [name for name in names if not np.isfinite(values[name]).all()]
+        if bad:
+            raise ConfigError(f"{', '.join(bad)} of policy is NaN or infinite.")
+        return vector
 
     def _see(self, stamp: float, vector: np.ndarray) -> dict[str, np.ndarray]:
         """Return the inputs that are made of the cameras' messages of a time, checked."""

@@ -3,6 +3,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -200,6 +201,46 @@ def test_clouds_that_come_late_or_twice_are_seen_at_their_times(exported: Path, 
     np.testing.assert_allclose(loop.log[-1]["action"], expected_action(sample, clouds[1]), atol=1e-4)
 
 
+def test_a_policy_of_depth_images_reads_those_of_its_size(tmp_path: Path) -> None:
+    """The action is the mean depth plus the state of the joint."""
+    nodes = [
+        helper.make_node("ReduceMean", ["depth"], ["mean"], axes=[2, 3], keepdims=0),
+        helper.make_node("ReduceSum", ["policy", "axis"], ["joint"], keepdims=1),
+        helper.make_node("Add", ["mean", "joint"], ["actions"]),
+    ]
+    shapes = {"policy": ["batch", 2], "depth": ["batch", 1, 6, 8], "actions": ["batch", 1]}
+    *inputs, actions = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items())
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    graph = helper.make_graph(nodes, "policy", inputs, [actions], [axis])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "policy.onnx"))
+    part = {"from": 0, "to": 1, "size": 1, "unit": "rad", "meaning": ""}
+    joint = [{**part, "name": "arm_joint_pos"}, {**part, "name": "arm_joint_vel", "from": 1, "to": 2}]
+    content = {
+        "inputs": [{"name": "policy", "parts": joint}, {"name": "depth", "max_depth": 2.0}],
+        "output": {"rate_hz": 30.0, "parts": [{"name": "gripper", "scale": None, **part}]},
+        "robot": {"arm_joints": ["a"], "joint_limits": {"a": [-1.0, 1.0]}, "default_joint_pos": {"a": 0.5}},
+        "cameras": {"camera": {"least_seen": 0.5, "miss_from": 5.0}},
+        **{"format": 1, "memory": []},
+    }
+    (tmp_path / "policy.json").write_text(json.dumps(content), encoding="utf-8")
+
+    def messages(height: int) -> Messages:
+        # A fifth is farther than the policy sees.
+        depth = np.where(np.arange(height * 8) % 5, 1000, 3000).astype("<u2").tobytes()
+        return [
+            ("joint_states", JointState(0.0, "", ["a"], [0.6], [-2.0])),
+            ("tool_pose", PoseStamped(0.0, "env", (0.0, 0.0, 0.0))),
+            ("camera", Image(0.0, "camera", height, 8, "16UC1", 0, 16, depth)),
+        ]
+
+    loop = PolicyLoop(ExportedPolicy(tmp_path))
+    command = loop.react(Reading(0.0, messages(6), True))
+    np.testing.assert_allclose(command.parts["gripper"], np.mean(np.arange(48) % 5 > 0) + 0.1 - 0.2, atol=1e-6)
+    with pytest.raises(StopError, match=r"depth_camera has the shape \(1, 7, 8\)"):
+        loop.react(Reading(0.0, messages(7), True))
+
+
 @given(
     st.lists(st.integers(0, 90).map(lambda number: number / 100.0), min_size=1, max_size=40),
     st.integers(1, 5),
@@ -246,12 +287,12 @@ STOPS: dict[str, tuple[Callable[[Messages], Messages], str]] = {
     "no goal": (without("goal"), "nothing has come on goal"),
     "no pose": (without("camera/pose"), "nothing has come on camera/pose"),
     "empty clouds": (lambda m: of("camera", **EMPTY)(of("wrist_camera", **EMPTY)(m)), "the cloud is empty"),
-    "NaN joint": (of("joint_states", position=[0.0, np.nan, 0.0]), "policy is NaN"),
+    "NaN joint": (of("joint_states", position=[0.0, np.nan, 0.0]), "arm_joint_pos of policy is NaN"),
     "beyond its limits": (of("joint_states", position=[0.0, 7.0, 0.0]), "arm_joint_pos"),
     "another camera's pose": (of("camera/pose", position=(5.0, 0.0, 0.0)), "camera_pos_camera"),
     "tool of (w, x, y, z)": (of("tool_pose", orientation=(1.0, 0.0, 0.0, 0.0)), "degrees"),
     "unknown frame": (of("goal", frame_id="map"), "'map'"),
-    "NaN goal": (of("goal", position=(np.nan, 0.0, 0.0)), "policy is NaN or infinite"),
+    "NaN goal": (of("goal", position=(np.nan, 0.0, 0.0)), "goal_pos of policy is NaN"),
 }
 
 
@@ -270,6 +311,15 @@ def test_the_robot_holds_when_its_camera_ends(exported: Path, sample, points: np
     with pytest.raises(StopError, match=r"camera is 0\.300 s old"):
         drive(PolicyLoop(ExportedPolicy(exported)), driver)
     assert [command.stamp for command in driver.commands] == [1.0, 1.1, 1.2]
+
+
+@pytest.mark.parametrize("position", [np.nan, 7.0])
+def test_joints_are_checked_between_two_images(exported: Path, sample, points: np.ndarray, position: float) -> None:
+    loop = PolicyLoop(ExportedPolicy(exported))
+    loop.react(Reading(1.0, cloud_messages(sample, 1.0, points), True))
+    state = of("joint_states", position=[0.0, position, 0.0])(state_messages(sample, 0, 1.1))
+    with pytest.raises(StopError, match="arm_joint_pos"):
+        loop.react(Reading(1.1, state))
 
 
 def test_an_action_that_is_no_number_stops_the_robot(exported: Path, sample, points: np.ndarray) -> None:
@@ -318,7 +368,10 @@ def test_joints_stay_between_their_limits_and_below_their_speed(action, name: st
     np.testing.assert_allclose(target, reached.clip([-1.0, 0.0], [1.0, 2.0]), atol=1e-9)
 
 
-def test_the_driver_of_the_page_collects_messages_from_step_to_step() -> None:
+def test_the_driver_of_the_page_collects_messages_from_step_to_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.append(clock.pop() + seconds))
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(import time.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
@@ -329,4 +382,4 @@ def test_the_driver_of_the_page_collects_messages_from_step_to_step() -> None:
     first, second = driver.receive(), driver.receive()
     assert first.messages == [("joint_states", JointState(1.0, "", ["a"], [1.0], [0.0]))]
     assert (first.is_first, second.is_first, second.messages) == (True, False, [])
-    assert second.now - first.now == pytest.approx(PERIOD, abs=0.5 * PERIOD)
+    assert (first.now, second.now) == pytest.approx((100.0 + PERIOD, 100.0 + 2 * PERIOD))
