@@ -27,6 +27,7 @@ no program can watch over its own end.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,9 @@ from robot_inputs import RobotInputs, StopError
 from robot_messages import Message
 
 from isaaclab_pc.errors import ConfigError
+
+_LOGGED_STEPS = 10_000
+"""Steps that are kept: five minutes at 30 Hz."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,8 @@ class PolicyLoop:
         self._inputs = RobotInputs(policy, limits.max_age_s, base_frame)
         self._commands = Commands(policy.description, limits)
         self._last_action = np.zeros(self._commands.size)
-        self.log: list[dict[str, Any]] = []
-        """Inputs, action, command and times of each step."""
+        self.log: deque[dict[str, Any]] = deque(maxlen=_LOGGED_STEPS)
+        """Inputs, action, command and times of the last steps."""
 
     def reset(self) -> None:
         """Start an episode."""
@@ -121,7 +125,7 @@ class PolicyLoop:
         return command
 
     def save_log(self, path: Path) -> None:
-        """Write all steps to an npz file, one row each.
+        """Write the last steps, five minutes of them, to an npz file, one row each.
 
         Inputs by name, ``action`` (S, A), ``command_<part>``; ``now``, ``joints_stamp`` and ``camera_stamp`` by the
         driver's clock, ``latency`` from the messages to the command [s].
