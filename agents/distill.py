@@ -107,7 +107,7 @@ PRECISE = DistillSettings(
 each."""
 
 SHAPES = DistillSettings(
-    max_iterations=260,
+    max_iterations=240,
     algorithm=ImitationCfg(
         num_learning_epochs=8,
         replay_samples=1_200_000,
@@ -115,6 +115,7 @@ SHAPES = DistillSettings(
         fulfilled_steps=40,
         small_error=0.2,
     ),
+    hidden=(512, 256),
 )
 """For ``lift_any``, where many shapes are to be told apart, and it is harder to stay at the goal than to get there."""
 

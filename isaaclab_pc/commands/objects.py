@@ -46,7 +46,7 @@ and knows its mass, the poses in which it rests on a table, and how a parallel g
   python scripts/objects.py [key=value ...]
 
 Examples
-  python scripts/objects.py                                 96 objects of 12 families; made once, in a minute
+  python scripts/objects.py                                 256 objects of 15 families; made once, in a minute
   python scripts/objects.py set=held_out                    48 others, half of them of families never trained on
   python scripts/objects.py meshes=cup.stl scale=0.001      import a mesh in millimetres
   python scripts/objects.py meshes=my_meshes out=my_set     import a folder of meshes

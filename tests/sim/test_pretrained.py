@@ -18,6 +18,9 @@ EPISODES = 32
 ENOUGH = 0.8
 """Share of them that is solved, at least: of 32, a policy that solves 95 % solves fewer once in a thousand times."""
 
+ENOUGH_OF_ANY = 0.6
+"""The same of ``lift_any``, whose policy solves 83 %."""
+
 FAST = ("lift", "reach")
 """Tasks whose policies `make test` plays, too."""
 
@@ -38,4 +41,4 @@ def test_a_pretrained_policy_solves_its_task(task: str, tmp_path: Path) -> None:
     print(f"{task}: {result}")
     assert result is not None
     assert result.success_rate is not None
-    assert result.success_rate >= ENOUGH
+    assert result.success_rate >= (ENOUGH_OF_ANY if task == "lift_any" else ENOUGH)

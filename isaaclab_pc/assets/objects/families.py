@@ -32,8 +32,8 @@ def _circle(radius: float, z: float, corners: int = ROUND) -> Points:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle), np.full(corners, z)], axis=1)
 
 
-def _frustum(lower_radius: float, lower: float, upper_radius: float, upper: float) -> Points:
-    return np.concatenate([_circle(lower_radius, lower), _circle(upper_radius, upper)])
+def _frustum(lower_radius: float, lower: float, upper_radius: float, upper: float, corners: int = ROUND) -> Points:
+    return np.concatenate([_circle(lower_radius, lower, corners), _circle(upper_radius, upper, corners)])
 
 
 def _ball(radius: float, z: float = 0.0) -> Points:
@@ -191,6 +191,54 @@ def dumbbell(g: np.random.Generator) -> Parts:
     return [_ball(radius), _ball(radius, length), _frustum(bar, 0.0, bar, length)]
 
 
+def cup(g: np.random.Generator) -> Parts:
+    """Return a cup with four to ten sides."""
+    corners = 2 * int(g.integers(2, 6))
+    outer, share, height, thick = g.uniform((0.026, 0.65, 0.045, 0.005), (0.04, 1.0, 0.1, 0.009))
+    foot = outer * share
+    floor = _frustum(0.97 * foot, 0.0, 0.97 * foot, 0.009, corners)
+    return [*_wall((foot - thick, foot, 0.0), (outer - thick, outer, height), corners), floor]
+
+
+def turned(g: np.random.Generator) -> Parts:
+    """Return two to four cylinders or cones one upon the other, as from a lathe."""
+    parts = []
+    lower = 0.0
+    for height in g.uniform(0.012, 0.045, size=g.integers(2, 5)):
+        radii = g.uniform(0.01, 0.033, size=2)
+        parts.append(_frustum(radii[0], lower, radii[g.integers(2)], lower + height))
+        lower += height
+    return parts
+
+
+def compound(g: np.random.Generator) -> Parts:
+    """Return two to four bodies of all kinds that stick in each other (Tobin et al. 2018)."""
+    parts = [_body(g)]
+    for _ in range(g.integers(1, 4)):
+        body = _body(g)
+        parts.append(body - _inside(g, body) + _inside(g, parts[g.integers(len(parts))]))
+    return parts
+
+
+def _body(g: np.random.Generator) -> Points:
+    """Return a box, a prism, a pyramid's stump, a cylinder, a cone's stump or an ellipsoid."""
+    kinds = (
+        _box((1.0, 1.0, 1.0)),
+        _frustum(0.5, -0.5, g.uniform(0.2, 0.5), 0.5, corners=int(g.choice((3, 4, 6, ROUND)))),
+        _ball(0.5),
+    )
+    points = kinds[g.integers(3)] * g.uniform(0.018, (0.05, 0.05, 0.1))
+    aligned = Rotation.from_euler("xyz", 90.0 * g.integers(4, size=3), degrees=True)
+    oblique = Rotation.from_euler("xyz", g.uniform(0.0, 360.0, size=3), degrees=True)
+    return (oblique if g.random() < 0.25 else aligned).apply(points)
+
+
+def _inside(g: np.random.Generator, points: Points) -> Points:
+    """Return a point of a convex part between its middle and a corner."""
+    middle = points.mean(axis=0)
+    return middle + g.uniform(0.0, 0.9) * (points[g.integers(len(points))] - middle)
+
+
 KNOWN: dict[str, Family] = {
     "box": box,
     "cylinder": cylinder,
@@ -205,7 +253,12 @@ KNOWN: dict[str, Family] = {
     "bottle": bottle,
     "bowl": bowl,
 }
-"""Families of the set that policies are trained on."""
+"""Families of things that have a name, of the set that policies are trained on."""
+
+DRAWN: dict[str, Family] = {"cup": cup, "turned": turned, "compound": compound}
+"""Families of no fixed shape, of the same set: they teach what a shape is, the others only their sizes."""
 
 UNSEEN: dict[str, Family] = {"mug": mug, "hammer": hammer, "dumbbell": dumbbell}
 """Families that only the held-out set has."""
+
+ALL = {**KNOWN, **DRAWN, **UNSEEN}

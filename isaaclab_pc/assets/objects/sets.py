@@ -28,14 +28,25 @@ _TRIES = 20
 Recipe = tuple[str, int]
 """Family and seed of an object."""
 
+
+def _recipes(first_seed: int, counts: dict[str, int]) -> list[Recipe]:
+    """Return as many objects of each family as are asked for, one of each in turn."""
+    return [
+        (family, first_seed + number)
+        for number in range(max(counts.values()))
+        for family, count in counts.items()
+        if number < count
+    ]
+
+
 SETS: dict[str, list[Recipe]] = {
-    "train": [(family, 1000 + number) for number in range(8) for family in families.KNOWN],
+    "train": _recipes(1000, {**dict.fromkeys(families.KNOWN, 8), "cup": 24, "turned": 32, "compound": 104}),
     "held_out": [
-        *((family, 5000 + number) for number in range(2) for family in families.KNOWN),
-        *((family, 6000 + number) for number in range(8) for family in families.UNSEEN),
+        *_recipes(5000, dict.fromkeys(families.KNOWN, 2)),
+        *_recipes(6000, dict.fromkeys(families.UNSEEN, 8)),
     ],
 }
-"""Sets that come with the package: 96 objects to learn from, and 48 to test with, half of them of unseen families."""
+"""Sets that come with the package: 256 objects to learn from, and 48 to test with, half of them of unseen families."""
 
 
 def load_set(name: str, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Graspable]:
@@ -99,7 +110,7 @@ def make_object(recipe: Recipe) -> Graspable:
     """Make the object of a family that a seed draws: of the first sizes in which it can be grasped."""
     family, seed = recipe
     for number in range(_TRIES):
-        parts = {**families.KNOWN, **families.UNSEEN}[family](np.random.default_rng([seed, number]))
+        parts = families.ALL[family](np.random.default_rng([seed, number]))
         try:
             return make_graspable(family, parts, seed=seed)
         except ConfigError:
