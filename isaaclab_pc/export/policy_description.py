@@ -194,6 +194,7 @@ def _describe_cloud(env: PointCloudEnv) -> dict[str, Any]:
     sensor = env.point_cloud
     assert sensor is not None
     cfg = sensor.cfg
+    realism: Any = as_cfgs(cfg.realism)
     return {
         "cameras": list(cfg.cameras),
         "num_points": cfg.num_points,
@@ -210,5 +211,5 @@ def _describe_cloud(env: PointCloudEnv) -> dict[str, Any]:
         "removed_classes": list(cfg.remove),
         "removed": _REMOVED,
         "rounded_to": cfg.dtype,
-        "realism": [realism.to_dict() for realism in as_cfgs(cfg.realism)],
+        "realism": [camera.to_dict() for camera in realism],
     }
