@@ -120,6 +120,8 @@ def test_what_the_types_take_comes_through_the_command_line_unchanged(data: st.D
     values["eval.seed"] = (values["seed"] + 1) % 2**32
     values["eval.best_seed"] = (values["seed"] + 2) % 2**32
     values["scaling.min"], values["scaling.max"] = None, None
+    # It stands for others.
+    values["sim2real"] = False
 
     command = parse_command([f"{key}={override_value(value)}" for key, value in values.items()])
     composed = compose(command.settings).flat()
