@@ -31,7 +31,7 @@ class ExportedPolicy:
         """
         self.folder = folder
         self.description, self.session = _load(folder)
-        """What policy.json says, and the network."""
+        """The content of policy.json, and the network."""
 
         values = (*self.session.get_inputs(), *self.session.get_outputs())
         self.shapes: dict[str, list[Any]] = {value.name: value.shape for value in values}

@@ -17,7 +17,7 @@ Pose = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Limits:
-    """What the loop accepts, and what it commands at most."""
+    """Limits of the messages that the loop accepts, and of its commands."""
 
     max_age_s: float = 0.2
     """Oldest images, clouds, joint states and tool poses that it acts on [s]."""
@@ -40,10 +40,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Command:
-    """What the robot shall do until the next command, one control step long."""
+    """Motion of the robot until the next command, one control step long."""
 
     stamp: float
-    """When it was computed, by the driver's clock [s]."""
+    """Time at which it was computed, by the driver's clock [s]."""
 
     parts: dict[str, np.ndarray]
     """The parts of policy.json's output by name, in their units: motions of the tool from where it is [m], [rad],

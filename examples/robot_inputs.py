@@ -17,6 +17,8 @@ from isaaclab_pc.errors import ConfigError
 
 _IDENTITY: Pose = (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]))
 _OF_IMAGES = ("depth_", "intrinsics_", "centers_", "removed_")
+_SPEED_SCALE = 0.1
+"""Of joint velocities in the input ``policy``, as their meaning in policy.json says."""
 _SPAN_S = 1.0
 """Least time that messages are kept [s]."""
 
@@ -156,8 +158,8 @@ class RobotInputs:
         values = {
             "arm_joint_pos": (position - self._default)[:arm],
             "finger_joint_pos": (position - self._default)[arm:],
-            "arm_joint_vel": 0.1 * velocity[:arm],
-            "finger_joint_vel": 0.1 * velocity[arm:],
+            "arm_joint_vel": _SPEED_SCALE * velocity[:arm],
+            "finger_joint_vel": _SPEED_SCALE * velocity[arm:],
             "tool_pos": tool_pos,
             "tool_quat": tool_quat,
             "last_action": last_action,
@@ -235,7 +237,7 @@ class RobotInputs:
         return arrays
 
     def _point_arrays(self, name: str, message: PointCloud2, cloud: dict[str, Any]) -> Recording:
-        """Return points in the form of an image: each is a pixel whose ray goes through it."""
+        """Return points in the form of an image: the ray of each pixel goes through its point."""
         points = read_points(message)
         if message.height == 1:
             if "normals" in cloud["channels"]:

@@ -47,7 +47,7 @@ _LOGGED_STEPS = 10_000
 
 @dataclass(frozen=True)
 class Reading:
-    """What the driver received since the last step."""
+    """Messages that the driver received since the last step."""
 
     now: float
     """Time by the driver's clock [s]."""

@@ -28,10 +28,10 @@ _MASK_ENCODINGS = ("8UC1", "mono8")
 
 @dataclass(frozen=True)
 class Message:
-    """What all messages have."""
+    """The header of all messages."""
 
     stamp: float
-    """When it was measured, by the driver's clock [s]."""
+    """Time of the measurement, by the driver's clock [s]."""
 
     frame_id: str
     """Frame of its numbers."""

@@ -51,7 +51,7 @@ FASTEST = 10.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What to simulate."""
+    """Settings of the simulated robots."""
 
     task: str
     """Gym id of the policy's task."""
@@ -73,7 +73,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Results:
-    """What the simulator saw, sent after the last step."""
+    """Results of the episodes, which the simulator sends after the last step."""
 
     successes: list[bool]
     """Success of each episode at its end."""

@@ -20,6 +20,7 @@ from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals, labels_at
+from isaaclab_pc.sensors.realism.cfg import as_cfgs
 from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from isaaclab_pc.sensors.scene_cameras import (
     SemanticLabels,
@@ -196,9 +197,8 @@ class PointCloud(SensorBase):
                 )
 
         near, self._far = zip(*map(depth_limits, self._cameras), strict=True)
-        self._realism = None
-        if self.cfg.realism is not None:
-            self._realism = DepthRealism(self.cfg.realism, image_sizes, self._num_envs, self._device, self._far)
+        errors = as_cfgs(self.cfg.realism)
+        self._realism = DepthRealism(errors, image_sizes, self._num_envs, self._device, self._far) if errors else None
         if self.casts_rays:
             # Late: another renderer needs no ray tracer of Newton.
             from isaaclab_pc.sensors.cloud_rays import CloudRays

@@ -47,16 +47,16 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
     append_goal(env_cfg)
 
 
-def _apply_realism(points: Any, name: str | None, overrides: Sequence[str]) -> None:
+def _apply_realism(points: Any, kind: str | None, overrides: Sequence[str]) -> None:
     # Isaac Lab's configs load no sooner than the worker's simulator.
     from isaaclab_pc.sensors import stereo, structured_light
     from isaaclab_pc.sensors.realism.cfg import as_cfgs
 
     known_cameras = {"structured_light": structured_light, "stereo": stereo}
-    if name == "mixed":
+    if kind == "mixed":
         points.realism = tuple(camera() for camera in known_cameras.values())
-    elif name is not None:
-        points.realism = known_cameras[name]() if name in known_cameras else None
+    elif kind is not None:
+        points.realism = known_cameras[kind]() if kind in known_cameras else None
 
     cameras = as_cfgs(points.realism)
     if overrides and not cameras:

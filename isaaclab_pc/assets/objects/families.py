@@ -261,4 +261,4 @@ DRAWN: dict[str, Family] = {"cup": cup, "turned": turned, "compound": compound}
 UNSEEN: dict[str, Family] = {"mug": mug, "hammer": hammer, "dumbbell": dumbbell}
 """Families that only the held-out set has."""
 
-ALL = {**KNOWN, **DRAWN, **UNSEEN}
+ALL: dict[str, Family] = {**KNOWN, **DRAWN, **UNSEEN}
