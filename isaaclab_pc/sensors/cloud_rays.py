@@ -18,7 +18,7 @@ from isaaclab_newton.renderers.segmentation import NewtonSegmentationMapper
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
-from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
+from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_color_kernels, ray_kernels, ray_scene_kernels
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
@@ -155,6 +155,24 @@ class CloudRays:
         cloud = self._sampler(self._cloud, keys)
         return replace(cloud, points=moved(cloud, to_output))
 
+    def colors_at(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Return the colours that the cameras would render at pixels of the last clouds, in [0, 1], (N, K, 3), float32.
+
+        ``pixels`` (N, K), int32, are numbered through all cameras. Newton renders an image of one pixel for each.
+        """
+        n, k = pixels.shape
+        rays = wp.from_torch(self._forward.expand(k, 1, 1, 2, 3).contiguous(), dtype=wp.vec3f)
+        colors = torch.empty(n, k, 4, dtype=torch.uint8, device=self.device)
+        packed = wp.from_torch(colors.view(torch.int32)[..., None], dtype=wp.uint32)
+
+        with wp.ScopedStream(current_stream(self.device)):
+            poses = wp.empty((k, n), dtype=wp.transformf, device=str(self.device))  # pyright: ignore[reportArgumentType]
+            arguments = [wp.from_torch(pixels), self._scene, poses]
+            wp.launch(ray_color_kernels.aim_at_pixels, dim=(n, k), inputs=arguments, device=str(self.device))
+            state = self._renderer.backend.state_0
+            self._sensor.update(state, poses, rays, color_image=packed, render_config=self._color_config)
+        return colors[..., :3] / 255.0
+
     def _launch(self, arguments: list[Any]) -> None:
         device = str(self.device)
         lanes, _ = lanes_on(device)
@@ -208,6 +226,7 @@ class CloudRays:
         ]
         self._no_frame = torch.zeros(0, 3, 4, device=device)
         self._no_quat = torch.zeros(0, 4, device=device)
+        self._forward = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]], device=device)
         self._is_compiled = False
 
     def _read_classes(self) -> tuple[np.ndarray, dict[Any, Any]]:
@@ -246,8 +265,14 @@ class CloudRays:
         return starts, stops, leaves, max(map(len, of_envs))
 
     def _make_scene(self) -> Any:
+        cameras = self._make_cameras()
+        # Tiles of images of one pixel would be empty but for one thread.
+        order = self._sensor.RenderOrder.PIXEL_PRIORITY
+        reach = max(camera.reach for camera in cameras)
+        self._color_config = replace(self._sensor.default_render_config, render_order=order, max_distance=reach)
+
         scene: Any = ray_scene_kernels.Scene()
-        scene.cameras = wp.array(self._make_cameras(), dtype=ray_scene_kernels.RayCamera, device=str(self.device))
+        scene.cameras = wp.array(cameras, dtype=ray_scene_kernels.RayCamera, device=str(self.device))
         scene.shapes = newton_ray_kernels.shapes_of(self._sensor)
         scene.leaf_starts = self._leaf_starts
         scene.leaf_ends = self._leaf_ends

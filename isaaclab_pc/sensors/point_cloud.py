@@ -346,7 +346,9 @@ class PointCloud(SensorBase):
         values = []
         image_sizes = [camera.image_shape for camera in self._cameras]
         for feature in self.cfg.features:
-            if feature == "rgb":
+            if feature == "rgb" and self.casts_rays:
+                values.append(self.operator.colors_at(cloud.pixels))
+            elif feature == "rgb":
                 images = [color_image(camera) for camera in self._cameras]
                 values.append(at_pixels(images, cloud.pixels) / 255.0)
             elif feature == "normals" and cloud.normals is not None:

@@ -95,7 +95,7 @@ class PointCloudCfg(SensorBaseCfg):
     features: Sequence[Feature] = ()
     """Values of each point after x, y, z, in this order:
 
-    - ``rgb``: colour in [0, 1], 3 channels; needs ``rgb`` or ``rgba`` from the cameras;
+    - ``rgb``: colour in [0, 1], 3 channels; without rays, needs ``rgb`` or ``rgba`` from the cameras;
     - ``normals``: unit normal towards the camera in the points' frame, 3: by rays the surface's own, whatever the
       camera's errors, and in images from the depth of the neighbour pixels;
     - ``segmentation``: the renderer's semantic id, 1; needs ``semantic_segmentation``;
@@ -156,7 +156,8 @@ class PointCloudCfg(SensorBaseCfg):
         others = {getattr(renderer, "renderer_type", None) for renderer in renderers} - {"newton_warp"}
         reasons = {
             f"the renderer {', '.join(map(str, others))} casts no rays of our own": bool(others),
-            "points.features=rgb is shaded in images alone": "rgb" in self.features,
+            "points.features=rgb is read behind a camera's isp_cfg, which works on images": "rgb" in self.features
+            and any(getattr(camera, "isp_cfg", None) is not None for camera in cameras),
         }
         found = [reason for reason, holds in reasons.items() if holds]
         if self.source == "rays" and found:

@@ -52,7 +52,7 @@ def compared_cfg(source: str, num_points: int = 1200, **changes: Any) -> PointCl
         crop_frame="robot",
         crop_upper=(0.7, 0.5, 0.6),
         remove=("robot",),
-        features=("normals", "segmentation", "one_hot", "camera"),
+        features=("rgb", "normals", "segmentation", "one_hot", "camera"),
         classes=("table", "cube"),
     )
     return cloud_cfg(**{**told, **changes})

@@ -227,6 +227,8 @@ def test_rays_give_the_points_of_the_rendered_pixels(moved: PlainEnv) -> None:
         torch.testing.assert_close(cast[:, :3], rendered[:, :3], atol=1e-6, rtol=0)
         for feature in ("segmentation", "one_hot", "camera"):
             assert torch.equal(cast[:, channels[feature]], rendered[:, channels[feature]])
+        off = (cast[:, channels["rgb"]] - rendered[:, channels["rgb"]]).abs().amax(dim=1) * 255
+        assert (off < 1.5).float().mean() > 0.99, "a ray turned by its last digit may meet another surface"
         # The image's normals are estimated from neighbours, which fails at edges.
         agreement = (cast[:, channels["normals"]] * rendered[:, channels["normals"]]).sum(-1)
         assert agreement.median() > 0.9999

@@ -62,17 +62,20 @@ def find_camera(cfg: PointCloudCfg, name: str, **cameras: list[str]) -> Any:
 NEWTON, RTX = (
     SimpleNamespace(renderer_cfg=SimpleNamespace(renderer_type=name)) for name in ("newton_warp", "isaac_rtx")
 )
+PROCESSED = SimpleNamespace(renderer_cfg=NEWTON.renderer_cfg, isp_cfg=object())
 
 
 def test_rays_are_the_choice_where_they_can_be() -> None:
     assert PointCloudCfg(sampler="fps", realism=stereo()).casts_rays([NEWTON, NEWTON])
     assert not PointCloudCfg(source="image").casts_rays([NEWTON])
     assert not PointCloudCfg().casts_rays([NEWTON, RTX])
-    assert not PointCloudCfg(features=("rgb",)).casts_rays([NEWTON])
+    assert PointCloudCfg(features=("rgb",)).casts_rays([NEWTON])
+    assert not PointCloudCfg(features=("rgb",)).casts_rays([PROCESSED])
+    assert PointCloudCfg().casts_rays([PROCESSED])
     with pytest.raises(ConfigError, match="isaac_rtx"):
         PointCloudCfg(source="rays").casts_rays([RTX])
-    with pytest.raises(ConfigError, match="rgb"):
-        PointCloudCfg(source="rays", features=("rgb",)).casts_rays([NEWTON])
+    with pytest.raises(ConfigError, match="isp_cfg"):
+        PointCloudCfg(source="rays", features=("rgb",)).casts_rays([PROCESSED])
 
 
 def test_an_unknown_camera_is_refused_with_those_that_there_are() -> None:
