@@ -7,6 +7,7 @@ from isaaclab_pc.run.algorithm import choose_algorithm
 from isaaclab_pc.run.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 
 def prepare(settings: RunSettings) -> RunSettings:
@@ -30,6 +31,9 @@ def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettin
     """
     require_library(settings.runner)
     settings = choose_algorithm(prepare(settings), begins=begins)
+    if settings.sim2real:
+        meant = " ".join([f"points.realism={settings.points.realism}", *settings.env_overrides])
+        current().say(f"sim2real=true: {meant}; an iteration takes about three times as long as without")
     check_logger(settings)
     check_gpus(settings)
     check_cluster(settings)
