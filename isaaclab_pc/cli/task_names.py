@@ -13,14 +13,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.processes.child_process import is_stop
 from isaaclab_pc.terminal.screen import current
-
-SLOW_SECONDS = 20.0
-"""Time after which the package that is being imported is named [s]."""
 
 ISAACLAB_TASKS = "isaaclab_tasks"
 """The package of Isaac Lab's own tasks."""
@@ -178,45 +175,24 @@ def _listing() -> tuple[dict[str, Traits], dict[str, str]]:
     """List the tasks of all packages, and the errors of broken ones, in a child: Isaac Lab's tasks load torch."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         answer = Path(folder, "tasks")
-        child = subprocess.Popen(
+        child = subprocess.run(
             [sys.executable, "-P", "-c", _LIST_ALL, str(answer)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
-        told = None
-        try:
-            while (code := _wait(child)) is None:
-                importing = _last_line(answer)
-                if importing != told:
-                    current().say(f"note: importing {importing} takes long", stderr=True)
-                told = importing
-        finally:
-            child.kill()
-            child.wait()
-        last = _last_line(answer)
+        *lines, _ = answer.read_text(encoding="utf-8").split("\n") if answer.exists() else [""]
         errors.seek(0)
-        why = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {code}"])[-1]
+        why = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"])[-1]
 
+    # The listing, or the package whose import has ended the process.
+    last = json.loads(lines[-1]) if lines else ISAACLAB_TASKS
     if isinstance(last, str):
         raise ConfigError(f"{last} cannot be imported: {why}. Mend it or uninstall it.")
     tasks, broken = last
     for name, error in broken.items():
         current().warn(f"warning: {name} cannot be imported, and its tasks are missing: {error}")
     return tasks, broken
-
-
-def _wait(child: subprocess.Popen[bytes]) -> int | None:
-    try:
-        return child.wait(SLOW_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _last_line(answer: Path) -> Any:
-    """Return the package that is being imported, or the listing where it is complete."""
-    *lines, _ = answer.read_text(encoding="utf-8").split("\n") if answer.exists() else [""]
-    return json.loads(lines[-1]) if lines else ISAACLAB_TASKS
 
 
 def resolve_task(name: str) -> str:

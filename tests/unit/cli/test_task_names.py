@@ -120,13 +120,6 @@ def test_a_package_that_ends_the_process_is_named(installed):
     assert resolve_task("reach") == REACH
 
 
-def test_a_package_that_takes_long_is_named_meanwhile(installed, monkeypatch, capsys):
-    monkeypatch.setattr(registry, "SLOW_SECONDS", 0.5)
-    installed({"sleepy": "import time; time.sleep(3)\n" + WORKING["whole"]})
-    assert "Whole" in registered_tasks()
-    assert "sleepy-tasks" in capsys.readouterr().err
-
-
 def test_a_broken_isaac_lab_is_reported_in_one_line(installed):
     folder = installed({})
     (folder / "isaaclab_tasks.py").write_text("raise ImportError('no such library')")
