@@ -67,15 +67,15 @@ def main(argv: Sequence[str]) -> int:
     if missing:
         raise ConfigError(f'{", ".join(missing)} is not installed: pip install "isaaclab_pc[export]".')
     asked = compose(command.settings)
-    policy = find_policy(own.run, asked, command, MAY_CHANGE, key="run")
-    settings = prepare(policy.settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None}))
+    trained, checkpoint, run_folder = find_policy(own.run, asked, command, MAY_CHANGE, key="run")
+    settings = prepare(trained.with_values({"num_envs": 1, "device": "cpu", "visualizer": None}))
 
-    folder = policy.folder / FOLDER
+    folder = run_folder / FOLDER
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    current().decide(f"checkpoint: {policy.checkpoint}", checkpoint=str(policy.checkpoint))
+    current().decide(f"checkpoint: {checkpoint}", checkpoint=str(checkpoint))
     begin_build(settings)
-    code = launch_worker(ExportJob(settings, policy.checkpoint), folder)
+    code = launch_worker(ExportJob(settings, checkpoint), folder)
     if code == ExitCode.OK:
         current().made("policy", folder)
     return code

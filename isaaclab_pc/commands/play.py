@@ -69,24 +69,15 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
-    """Evaluate one checkpoint; return the exit code."""
-    return run(parse_command(argv, TAKES))
-
-
-def run(command: Command) -> int:
-    """Evaluate the checkpoint that a command names.
-
-    Raises:
-        ConfigError: There is no such checkpoint, or a setting does not fit it.
-    """
+    """Evaluate one checkpoint; return the exit code, as in :data:`HELP`."""
+    command = parse_command(argv, TAKES)
     asked = compose(command.settings, command.env)
     if asked.resume == EXPERT:
         settings, checkpoint = _expert(asked, command), None
         parent = LOGS / EXPERT / short_name(settings.task)
     else:
-        policy = find_policy(asked.resume or "latest", asked, command, MAY_CHANGE)
-        settings, checkpoint = policy.settings, policy.checkpoint
-        parent = policy.folder if asked.resume == PRETRAINED else policy.folder / "play"
+        settings, checkpoint, run_folder = find_policy(asked.resume or "latest", asked, command, MAY_CHANGE)
+        parent = run_folder if asked.resume == PRETRAINED else run_folder / "play"
     settings = prepare(_with_num_envs(settings, command))
 
     folder = make_folder(parent)

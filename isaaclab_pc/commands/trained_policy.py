@@ -2,7 +2,6 @@
 """A trained policy: where it is, and under which settings it acts. Loads no torch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,9 @@ SELECTS = ("task", "runner", "obs")
 """Settings that find the run."""
 
 
-@dataclass(frozen=True)
-class TrainedPolicy:
-    """A policy, and where it comes from."""
-
-    settings: RunSettings
-    """Settings of its run, with those of the command line in their place."""
-
-    checkpoint: Path
-    """Its weights."""
-
-    folder: Path
-    """The run's folder; ``logs/pretrained/<task>`` for a policy that has none here."""
-
-
 def find_policy(
     which: str, asked: RunSettings, command: Command, may_change: Sequence[str], key: str = "resume"
-) -> TrainedPolicy:
+) -> tuple[RunSettings, Path, Path]:
     """Find a policy, and the settings under which it acts.
 
     Args:
@@ -44,6 +29,10 @@ def find_policy(
         command: The command line.
         may_change: Settings that may differ from those of its training, as for :func:`keys_of`.
         key: Name of the setting that holds ``which``, for messages.
+
+    Returns:
+        The settings of its run, with those of the command line in their place; the checkpoint; and the run's folder,
+        ``logs/pretrained/<task>`` for a policy that has none here.
 
     Raises:
         ConfigError: There is none, its library is not installed, it was trained for something else than was asked for,
@@ -64,7 +53,7 @@ def find_policy(
     settings = _changed(trained, asked, command, may_change)
     require_library(settings.runner)
     check_checkpoint(checkpoint, settings)
-    return TrainedPolicy(settings, checkpoint, folder)
+    return settings, checkpoint, folder
 
 
 def _changed(trained: RunSettings, asked: RunSettings, command: Command, may_change: Sequence[str]) -> RunSettings:

@@ -162,8 +162,7 @@ def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | 
     if own.policy is None or own.policy in ACTORS:
         return asked, None
 
-    policy = find_policy(own.policy, asked, command, CHANGES_OF_A_POLICY, key="policy")
-    settings = policy.settings
+    settings, checkpoint, _ = find_policy(own.policy, asked, command, CHANGES_OF_A_POLICY, key="policy")
     if "num_envs" not in command.given:
         settings = settings.with_values({"num_envs": "auto"})
-    return settings, policy.checkpoint
+    return settings, checkpoint
