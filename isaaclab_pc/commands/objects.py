@@ -85,21 +85,20 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _import(settings: ObjectSettings, meshes: Path) -> Path:
-    """Import all meshes, or refuse all with a line for each that cannot be used; returns the set's folder."""
+    """Import the meshes that can be used, with a warning for each other one; returns the set's folder."""
     from isaaclab_pc.assets.objects.mesh_import import import_mesh, mesh_files
 
     files = mesh_files(meshes)
     screen = current()
     screen.begin("build", f"importing {len(files)} {'mesh' if len(files) == 1 else 'meshes'}")
     imported = {}
-    refused = []
     for number, file in enumerate(files, start=1):
         try:
             imported[file.stem] = import_mesh(file, scale=settings.scale, density=settings.density)
         except ConfigError as error:
-            refused.append(str(error))
-            if len(files) > 1:
-                screen.warn(str(error))
+            if len(files) == 1:
+                raise
+            screen.warn(str(error))
             continue
         graspable = imported[file.stem]
         screen.say(
@@ -109,7 +108,7 @@ def _import(settings: ObjectSettings, meshes: Path) -> Path:
         screen.advance(number, len(files))
     screen.end_phase()
     if not imported:
-        raise ConfigError(refused[0] if len(files) == 1 else f"no mesh of {meshes} can be used.")
+        raise ConfigError(f"no mesh of {meshes} can be used.")
 
     folder = Path(settings.out or Path("objects", meshes.stem)).expanduser()
     with writing(folder):
