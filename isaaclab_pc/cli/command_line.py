@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, QuotedString
+from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 
 from isaaclab_pc.cli.task_names import resolve_task, short_names
@@ -28,9 +28,6 @@ GROUPS = {"physics": "physics.backend"}
 
 _CONSTANTS = ("true", "false", "null", "inf", "nan")
 """Words that are no texts in Hydra's grammar."""
-
-_BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
-"""Backslashes that would escape a quote."""
 
 _PATHS = ("resume", "teacher", "init")
 """Settings that take the path of a run or a checkpoint."""
@@ -239,8 +236,8 @@ def override_value(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote a text for Hydra, to which backslashes are special only in front of a quote."""
-    return f"'{_BEFORE_QUOTE.sub(r'\1\1', text).replace("'", r'\'')}'"
+    """Quote a text for Hydra."""
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def _with_quotes(text: str, multirun: bool) -> str:
