@@ -59,7 +59,7 @@ class Settings(BaseModel):
     ``--help``, in docs/settings.md and here.
 
     Raises:
-        ConfigError: A setting is unknown or missing, or its value is refused; the message names the first one.
+        ConfigError: A setting is unknown, or its value is refused; the message names the first one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
@@ -172,9 +172,6 @@ def _explain(model: type[Settings], values: Mapping[str, Any], error: Validation
     if first["type"] == "extra_forbidden":
         prefix = f"{model.group}." if model.group else ""
         return f"{shown(key)} is not a setting: {closest(key, [prefix + known for known in settings_of(model)])}"
-    if first["type"] == "missing":
-        return f"the setting {key} is missing."
-
     field = model.model_fields[name]
     # pydantic names the part of a list that is wrong; the message shows the whole value.
     value = values[name]
@@ -264,8 +261,7 @@ def _unpacked(kind: Any) -> tuple[Any, list[Any]]:
     if get_origin(kind) is not Annotated:
         return kind, []
     base, *metadata = get_args(kind)
-    inner, inner_metadata = _unpacked(base)
     unpacked = []
     for part in metadata:
         unpacked.extend(part.metadata if isinstance(part, FieldInfo) else [part])
-    return inner, [*inner_metadata, *unpacked]
+    return base, unpacked

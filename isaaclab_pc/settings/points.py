@@ -24,10 +24,8 @@ def check_distinct(value: Any) -> Any:
 
 
 def _check_crop(crop: list[list[float]]) -> list[list[float]]:
-    for interval in crop:
-        if len(interval) != 2 or not -_FURTHEST <= interval[0] < interval[1] <= _FURTHEST:
-            raise ValueError("not an interval")
-    if len(crop) != 3:
+    is_interval = [len(part) == 2 and -_FURTHEST <= part[0] < part[1] <= _FURTHEST for part in crop]
+    if is_interval != [True, True, True]:
         raise ValueError("not three intervals")
     return crop
 

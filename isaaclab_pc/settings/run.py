@@ -264,10 +264,7 @@ class RunSettings(Settings):
         try:
             data = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-            mark = getattr(error, "problem_mark", None)
-            where = "" if mark is None else f"line {mark.line + 1}: "
-            reason = " ".join(str(getattr(error, "problem", None) or error).split())
-            raise ConfigError(f"{path} cannot be read: {where}{reason}") from None
+            raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
         return cls.from_plain(data, str(path))
 
     @classmethod
