@@ -17,26 +17,23 @@ _PALETTE = (255.0 * mpl.colormaps["tab10"](np.arange(10))[:, :3]).astype(np.uint
 """Colours of cameras, which repeat after ten."""
 
 
-class PointColors:
-    """Colours the points of a sensor in every way."""
+def color_legends(cloud: PointCloud) -> dict[str, tuple[str, ...]]:
+    """Return the ways to colour a sensor's points, each with the entries of its legend, lowest value first."""
+    return {"height": ("0 m", f"{HEIGHT_SPAN} m and above"), "camera": tuple(cloud.cfg.cameras)}
 
-    def __init__(self, cloud: PointCloud, cameras: list[Any]) -> None:
-        """Make the legends; the cameras are those of the cloud, in its order."""
-        self._cloud = cloud
-        self._sizes = [camera.image_shape for camera in cameras]
-        self.legends = {"height": ("0 m", f"{HEIGHT_SPAN} m and above"), "camera": tuple(cloud.cfg.cameras)}
-        """Ways to colour, each with the entries of its legend, lowest value first."""
 
-    def read(self, heights: np.ndarray) -> dict[str, np.ndarray]:
-        """Colour the points of the current frame, by way to colour; returns each (N, K + A, 3), uint8.
+def color_points(cloud: PointCloud, cameras: list[Any], heights: np.ndarray) -> dict[str, np.ndarray]:
+    """Colour the points of the current frame, by way to colour; returns each (N, K + A, 3), uint8.
 
-        ``heights`` are above the environments' origins [m], shape (N, K + A); the A appended points are the last.
-        """
-        pixels = self._cloud.data.pixels.torch
-        camera = camera_of(self._sizes, pixels).cpu().numpy()
-        by_camera = np.broadcast_to(_APPENDED, (*heights.shape, 3)).copy()
-        by_camera[:, : pixels.shape[1]] = _PALETTE[camera % len(_PALETTE)]
-        return {"height": colors_by_height(heights), "camera": by_camera}
+    The cameras are those of the cloud, in its order. ``heights`` are above the environments' origins [m], shape
+    (N, K + A); the A appended points are the last.
+    """
+    pixels = cloud.data.pixels.torch
+    sizes = [camera.image_shape for camera in cameras]
+    seen_by = camera_of(sizes, pixels).cpu().numpy()
+    by_camera = np.broadcast_to(_APPENDED, (*heights.shape, 3)).copy()
+    by_camera[:, : pixels.shape[1]] = _PALETTE[seen_by % len(_PALETTE)]
+    return {"height": colors_by_height(heights), "camera": by_camera}
 
 
 def colors_by_height(heights: np.ndarray) -> np.ndarray:

@@ -61,16 +61,6 @@ class CameraView:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """The place of a fault."""
-
-    position: np.ndarray
-    """In the world [m], shape (3,)."""
-    text: str
-    """Description of the fault."""
-
-
-@dataclass(frozen=True)
 class SceneFrame:
     """All environments after one step."""
 
@@ -106,8 +96,8 @@ class SceneFrame:
     """Causes that the guard found in this step, for each of the N environments."""
     benched: np.ndarray | None = None
     """Environments that the guard holds still, shape (N,), bool."""
-    mark: Mark | None = None
-    """Fault that a replay found."""
+    mark: tuple[np.ndarray, str] | None = None
+    """Fault that a replay found: position in the world [m], shape (3,), and description."""
     watched: dict[str, float] = field(default_factory=dict)
     """Values of the quantity that a replay found; NaN where one is not finite."""
 

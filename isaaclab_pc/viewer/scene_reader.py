@@ -19,8 +19,8 @@ from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
 from isaaclab_pc.viewer.observed_cloud import points_in_world
-from isaaclab_pc.viewer.point_colors import PointColors
-from isaaclab_pc.viewer.scene_frame import CameraView, Mark, Part, Poses, SceneFrame, SceneLayout
+from isaaclab_pc.viewer.point_colors import color_legends, color_points
+from isaaclab_pc.viewer.scene_frame import CameraView, Part, Poses, SceneFrame, SceneLayout
 
 _LARGEST = 20.0
 """Largest half-width of a drawn box or plane [m]: a ground is larger."""
@@ -38,12 +38,11 @@ class SceneReader:
         # No others: an image that the policy does not see would be rendered for the viewer alone.
         names = cloud.cfg.cameras if cloud is not None else ("camera",) if env.camera is not None else ()
         self._cameras = {name: env.scene[name] for name in names}
-        self._colors = None if cloud is None else PointColors(cloud, list(self._cameras.values()))
         self.layout = SceneLayout(
             origins=_array(env.scene.env_origins),
             parts=self._bodies.parts,
             crop=None if cloud is None else np.array([cloud.cfg.crop_lower, cloud.cfg.crop_upper], np.float32),
-            color_legends={} if self._colors is None else self._colors.legends,
+            color_legends={} if cloud is None else color_legends(cloud),
             cameras=tuple(self._cameras),
             step_s=env.step_dt,
         )
@@ -81,7 +80,7 @@ class SceneReader:
         """
         observations = {} if self._env.point_cloud is None else {"points": self._env.observe_points()}
         frame = replace(self._read(observations), step=step, watched=dict(watched))
-        return replace(frame, mark=Mark(self._position_of(asset, name, frame), text)) if text else frame
+        return replace(frame, mark=(self._position_of(asset, name, frame), text)) if text else frame
 
     def _position_of(self, asset: str, name: str, frame: SceneFrame) -> np.ndarray:
         """Return the position of a joint or body of the first environment [m], shape (3,)."""
@@ -110,12 +109,11 @@ class SceneReader:
         """Return the cloud's fields of a frame; ``observed`` is (N, K, 3 or more)."""
         cloud = self._env.point_cloud
         assert cloud is not None
-        assert self._colors is not None
         points = points_in_world(self._env, observed[..., :3])
         heights = points[..., 2] - self._env.scene.env_origins[:, None, 2]
         return {
             "cloud": _array(points),
-            "cloud_colors": self._colors.read(_array(heights)),
+            "cloud_colors": color_points(cloud, list(self._cameras.values()), _array(heights)),
             "age": _array(cloud.age),
             "crop_poses": _poses(*cloud.frame_pose(cloud.cfg.crop_frame or cloud.cfg.frame)),
         }

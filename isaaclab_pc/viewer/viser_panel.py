@@ -111,7 +111,7 @@ class Panel:
     def draw(self, frame: SceneFrame) -> None:
         """Show the numbers and images of the chosen environment."""
         env = int(self.env.value)
-        _set(self._facts, "content", _facts(frame, env))
+        self._facts.content = _facts(frame, env)
         if self._history:
             steps = np.array([past.step for past in self._history], np.float64)
             rows = [curves(past, env) for past in self._history]
@@ -120,8 +120,8 @@ class Panel:
         for camera in frame.cameras:
             image = self.depth[camera.name]
             image.image = depth_picture(camera.depth[env])
-            _set(image, "visible", True)
-        _set(self.log, "content", "\n\n".join(("**Guard, all environments**", *(self._log or ("nothing found",)))))
+            image.visible = True
+        self.log.content = "\n\n".join(("**Guard, all environments**", *(self._log or ("nothing found",))))
 
     def update_status(self, step: float) -> None:
         """Show the present step, and the answer to the last request."""
@@ -129,7 +129,7 @@ class Panel:
         text = f"Step {step:g} ({step * self._layout.step_s:.1f} s)"
         if self._has_controls:
             text += " · **paused**" if controls.paused else f" · running, {controls.speed:g} x real time at most"
-        _set(self.status, "content", f"{text}\n\n{controls.message}" if controls.message else text)
+        self.status.content = f"{text}\n\n{controls.message}" if controls.message else text
 
     def _add_buttons(self) -> None:
         controls = self._controls
@@ -249,7 +249,7 @@ class DrivePanel:
     def _follow(self) -> None:
         """Put the sliders at the drive's values."""
         for slider, value in zip(self.sliders, self._drive.values, strict=True):
-            _set(slider, "value", value)
+            slider.value = value
 
 
 class _Diagram:
@@ -292,12 +292,6 @@ def _facts(frame: SceneFrame, env: int) -> str:
     x, y, z = frame.gripper[env, :3]
     facts.append(f"gripper at {x:.3f}, {y:.3f}, {z:.3f} m")
     return " · ".join(facts)
-
-
-def _set(handle: Any, name: str, value: Any) -> None:
-    """Change a property where it differs: each change is a message to every browser."""
-    if getattr(handle, name) != value:
-        setattr(handle, name, value)
 
 
 def _read(text: str) -> Any:

@@ -64,8 +64,9 @@ class ViserScene:
                 self._draw_camera(camera, env)
             self._draw_label(f"/labels/{env}", self._layout.origins[env] + _LABEL_OFFSET, label_text(frame, env))
         if frame.mark is not None:
-            self._place("/labels/mark", _at(frame.mark.position), self._scene.add_icosphere, **_MARK)
-            self._draw_label("/labels/mark_text", frame.mark.position, frame.mark.text)
+            position, text = frame.mark
+            self._place("/labels/mark", _at(position), self._scene.add_icosphere, **_MARK)
+            self._draw_label("/labels/mark_text", position, text)
 
     def _draw_bodies(self, frame: SceneFrame) -> None:
         for part, poses in zip(self._layout.parts, frame.part_poses, strict=True):
@@ -108,8 +109,7 @@ class ViserScene:
 
     def _draw_label(self, name: str, position: np.ndarray, text: str) -> None:
         self._place(name, _at(position), self._scene.add_label, text="", anchor="bottom-center")
-        if self.handles[name].text != text:
-            self.handles[name].text = text
+        self.handles[name].text = text
 
     def _place(self, name: str, pose: Poses, add: Callable[..., Any], **look: Any) -> None:
         """Move a node to its present pose; add it to the scene if it is new."""

@@ -16,7 +16,7 @@ from viser import transforms
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.arm_drive import ArmDrive, Motion
 from isaaclab_pc.viewer.controls import Controls
-from isaaclab_pc.viewer.scene_frame import Mark, label_text
+from isaaclab_pc.viewer.scene_frame import label_text
 from isaaclab_pc.viewer.scene_pictures import depth_picture
 from isaaclab_pc.viewer.viser_page import ViserPage
 from isaaclab_pc.viewer.viser_panel import AS_TASK
@@ -162,7 +162,7 @@ def test_another_environment_takes_the_place_of_the_first_beside_a_run_without_c
 
 
 def test_what_a_replay_found_is_marked_and_its_values_are_a_curve_until_it_begins_anew(page):
-    mark = Mark(np.array([0.5, 0.1, 0.2]), "panda_joint4 velocity")
+    mark = (np.array([0.5, 0.1, 0.2]), "panda_joint4 velocity")
     for step in (1.5, 2.0, 2.5):
         watched = {"velocity": 10.0 * step, "bound": 20.0}
         page.show(scenes.frame(step, actions=None, reward=None, cloud=None, mark=mark, watched=watched))
