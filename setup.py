@@ -13,6 +13,7 @@ INSTALL_REQUIRES = [
     # No upper bound: in Isaac Lab's repository, release 3.0 of it is version 28. run/platform.py looks closer.
     # Of a release after 3.0, run/platform.py refuses to start.
     "isaaclab>=3.0,<29",
+    "annotated-types>=0.7",
     "filelock>=4",
     "gymnasium>=1.2",
     "h5py>=3",

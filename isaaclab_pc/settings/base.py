@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
 
+from annotated_types import Unit
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import core_schema
 
 from isaaclab_pc.errors import ConfigError, closest
 
@@ -19,14 +19,6 @@ _STRICT = ConfigDict(strict=True)
 
 _LONGEST_SHOWN = 80
 """Characters of a refused value that a message shows."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """The unit of a number, as metadata of a field's type."""
-
-    symbol: str
-    """As in ``s`` or ``rad``."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +30,6 @@ class Expects:
 
     choices: tuple[str, ...] = ()
     """Names that it takes, for the near ones in messages."""
-
-
-class OneOf(Expects):
-    """Names that another module lists, as metadata of a field that takes one of them."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        """Take these names and no others."""
-        super().__init__(f"one of {', '.join(names)}", names)
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Let pydantic check against the names."""
-        return core_schema.literal_schema(list(self.choices))
 
 
 class Settings(BaseModel):
@@ -206,7 +186,7 @@ def shown(value: Any) -> str:
 def describe_type(kind: Any) -> str:
     """Return the end of the sentence "expected ..." for a field's type with its metadata.
 
-    It may be a number with bounds and a :class:`Unit`, ``Literal``, a union, a list, or say by :class:`Expects` what it
+    It may be a number with bounds and a unit, ``Literal``, a union, a list, or say by :class:`Expects` what it
     is.
     """
     base, metadata = _unpacked(kind)
@@ -237,7 +217,7 @@ def _describe_number(noun: str, metadata: Sequence[Any]) -> str:
     else:
         words = "" if least is None else f" {'of at least' if 'ge' in bounds else 'above'} {_number(least)}"
         words += "" if most is None else f"{' and' if words else ''} at most {_number(most)}"
-    unit = next((f" {part.symbol}" for part in metadata if isinstance(part, Unit)), "")
+    unit = next((f" {part.unit}" for part in metadata if isinstance(part, Unit)), "")
     return f"{noun}{words}{unit}"
 
 

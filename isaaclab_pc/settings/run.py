@@ -3,7 +3,7 @@
 
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import RUNNERS
-from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, flatten, settings_of
+from isaaclab_pc.settings.base import Expects, Setting, Settings, flatten, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointEncoder, PointsSettings, check_distinct
@@ -25,6 +25,13 @@ CUDA_DEVICES = r"cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})*"
 VisualizerName = Literal["kit", "newton_gl", "newton_rtx", "viser"]
 VISUALIZER_NAMES: tuple[str, ...] = get_args(VisualizerName)
 """Visualizers, by Isaac Lab 3.0's names."""
+
+if TYPE_CHECKING:  # type checkers want a Literal's names written out
+    RunnerName = str
+    RobotName = str
+else:
+    RunnerName = Literal[*RUNNERS]
+    RobotName = Literal[*ROBOTS]
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 """A seed of NumPy."""
@@ -97,7 +104,7 @@ class RunSettings(Settings):
     task: Name = "reach"
     """Short name (scripts/list_tasks.py shows them) or any registered gym id."""
 
-    runner: Annotated[str, OneOf(tuple(RUNNERS))] = "rsl_rl"
+    runner: RunnerName = "rsl_rl"
     """Learning library."""
 
     algorithm: Literal["auto", "ppo", "distill"] = "auto"
@@ -130,7 +137,7 @@ class RunSettings(Settings):
     reward: Literal["dense", "sparse"] | None = None
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""
 
-    robot: Annotated[str, OneOf(tuple(ROBOTS))] = DEFAULT_ROBOT
+    robot: RobotName = DEFAULT_ROBOT
     """franka and ur5e are made of primitives (ur5e: reach, push and lift); franka_nucleus is Isaac Lab's mesh asset and
     needs its asset server."""
 

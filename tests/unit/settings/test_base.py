@@ -10,7 +10,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import (
     Expects,
-    OneOf,
     ScriptSettings,
     Settings,
     Unit,
@@ -37,7 +36,7 @@ class Inner(Settings):
 class Outer(Settings):
     """A schema."""
 
-    name: Annotated[str, OneOf(("left", "right"))] = "left"
+    name: Literal["left", "right"] = "left"
     """Which side it is on."""
 
     speed: Annotated[float, Field(gt=0, le=10), Unit("m/s")] | None = None
@@ -71,7 +70,6 @@ class Own(ScriptSettings):
         (Literal["a", "b"], "one of a, b"),
         (Literal["auto"] | Annotated[int, Field(ge=1)], "auto, or a whole number of at least 1"),
         (list[Annotated[int, Field(ge=1, le=2)]], "a list of a whole number from 1 to 2"),
-        (Annotated[str, OneOf(("left", "right"))], "one of left, right"),
         (Size | None, "null, or a size"),
     ],
 )
