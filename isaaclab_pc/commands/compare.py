@@ -114,12 +114,8 @@ def _runs(folders: Sequence[str]) -> list[Path]:
         if text not in runs:
             current().warn(f"{text} is not a run's folder: passing over it")
 
-    found = [named_run(text) for text in runs]
-    paths = [folder.resolve() for folder in found]
-    doubles = [folder for folder, path in zip(found, paths, strict=True) if paths.count(path) > 1]
-    if doubles:
-        raise ConfigError(f"{doubles[0]} is named twice.")
-    return found
+    found = {folder.resolve(): folder for folder in map(named_run, runs)}
+    return list(found.values())
 
 
 def _first_reaching(threshold: float, run: RunFacts) -> CurvePoint | None:
