@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.report.read_run import read_run, read_runs
-from isaaclab_pc.report.run_tables import (
-    again,
-    commands,
-    differences,
-    findings,
-    measures,
-    setting_rows,
-    task_name,
-)
+from isaaclab_pc.report.run_tables import again, commands, differences, findings, measures, setting_rows, task_name
 from isaaclab_pc.report.words import duration, local_time, memory, number, percent, share, shortened
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.utils.packages import installed_versions

@@ -60,32 +60,27 @@ def _peaks(trials: Sequence[Trial]) -> list[int]:
 
 def _draw(panels: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
     """Draw memory and speed into two axes."""
-    on_gpu = trials[0].device_bytes is not None
-    peaks = [peak / _GIB for peak in _peaks(trials)]
-    _draw_memory(panels[0], trials, peaks, num_envs)
-    panels[0].set_ylabel(f"peak {'GPU' if on_gpu else 'host'} memory [GiB]")
-
+    _draw_memory(panels[0], trials, num_envs)
     _draw_speeds(panels[1], trials, num_envs)
-    panels[1].set_ylabel("frames per second")
     for axes in panels:
-        axes.set_xlabel("environments")
-        axes.set_xlim(0, 1.05 * max(trial.num_envs for trial in trials))
+        axes.set(xlabel="environments", xlim=(0, 1.05 * max(trial.num_envs for trial in trials)))
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         if axes.has_data():
             axes.legend()
 
 
-def _draw_memory(axes: Any, trials: Sequence[Trial], peaks: Sequence[float], num_envs: int | str) -> None:
-    """Draw the peak memory of each trial [GiB], the line through those that fit, and the budget."""
-    sizes = [trial.num_envs for trial in trials]
+def _draw_memory(axes: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
+    """Draw the peak memory of each trial, the line through those that fit, and the budget."""
+    peaks = [peak / _GIB for peak in _peaks(trials)]
     of_size = {trial.num_envs: peak for trial, peak in zip(trials, peaks, strict=True) if trial.fits}
     intercept, slope = fit_line(of_size)
     if intercept is not None and slope is not None:
-        ends = [0, max(sizes)]
+        ends = [0, max(trial.num_envs for trial in trials)]
         name = f"{1024 * slope:.2g} MiB per environment"
         axes.plot(ends, [intercept + slope * end for end in ends], label=name, **_LINE)
     first = trials[0]
-    budget = first.host_budget if first.device_bytes is None else first.device_budget
+    place, budget = ("host", first.host_budget) if first.device_bytes is None else ("GPU", first.device_budget)
+    axes.set_ylabel(f"peak {place} memory [GiB]")
     if budget is not None:
         axes.axhline(budget / _GIB, color=BAD, linestyle="--", label=f"budget, {format_size(budget)}")
     _draw_trials(axes, trials, peaks, num_envs)
@@ -93,6 +88,7 @@ def _draw_memory(axes: Any, trials: Sequence[Trial], peaks: Sequence[float], num
 
 def _draw_speeds(axes: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
     """Draw the speed of each size that fitted, pooled over its trials, and the speed near enough to the best."""
+    axes.set_ylabel("frames per second")
     speeds = pooled_speeds(trials)
     if not speeds:
         return
