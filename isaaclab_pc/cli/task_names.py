@@ -104,7 +104,6 @@ def _has_expert_module(task_id: str) -> bool:
 
 
 def _package(task_id: str) -> str:
-    """Return the package of a task's environment."""
     import gymnasium
 
     entry_point = gymnasium.spec(task_id).entry_point

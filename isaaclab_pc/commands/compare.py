@@ -169,7 +169,6 @@ def _evaluations(run: RunFacts) -> Iterable[dict[str, Any]]:
 
 
 def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:
-    """Return a success rate with the ends of its 95 % interval."""
     success = None if evaluation is None else evaluation.success
     if success is None:
         return {"success": None, "success_lower": None, "success_upper": None}

@@ -121,7 +121,6 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:
-    """Print the state of the file."""
     if not file.path.is_file():
         return
 

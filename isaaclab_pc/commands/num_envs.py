@@ -159,7 +159,6 @@ def find_num_envs(
 
 
 def _show(result: FitResult, search: SearchSettings, screen: Screen) -> None:
-    """Print the chosen number, and the limit and overrides that go with it."""
     screen.decide(result.reason, num_envs=result.num_envs, **result.overrides)
     most = next((trial.most_envs for trial in result.trials if trial.most_envs is not None), None)
     if most is not None and result.num_envs + search.sizes.granule > most:

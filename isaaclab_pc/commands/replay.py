@@ -210,7 +210,6 @@ def _reading_line(reading: Reading) -> str:
 
 
 def _fidelity(result: ReplayResult) -> str:
-    """Tell how closely the replay followed the recording."""
     differences = result.differences
     if not differences:
         return "fidelity: the history has nothing to compare with before the fault."

@@ -127,7 +127,6 @@ def run(command: Command) -> int:
 
 
 def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
-    """Print and save the ledger of the winner, and save the picture."""
     if not result.trials:
         return
     ledger = measured_ledger(result.trials, result.num_envs)

@@ -95,7 +95,6 @@ def _measure(settings: RunSettings, folder: Path, values: Mapping[str, int]) -> 
 
 
 def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
-    """Print the table and the cheapest stable setting, and write the result."""
     (folder / CELL_NAME).unlink(missing_ok=True)
     chosen = cheapest(cells)
     train_command = None if chosen is None else _train_command(command, settings, chosen)
@@ -134,7 +133,6 @@ def _row(cell: Cell, names: Sequence[str], remark: str) -> list[str]:
 
 
 def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:
-    """Return the command that trains with a setting, and with the other arguments of the user."""
     measured_with = ("num_envs", "eval.episodes", "physics", "physics.backend")
     given = [text for text in command.settings if text.split("=", 1)[0] not in measured_with]
     measured = [f"physics.{name}={value:.6g}" for name, value in cell.settings.items()]

@@ -137,7 +137,6 @@ def _train_new(settings: RunSettings, name: str | None) -> tuple[int, Path]:
 
 
 def _search_and_train(record: RunRecord, settings: RunSettings) -> int:
-    """Find the number of environments where it is not given, and train."""
     try:
         with locked(record.folder):
             if settings.num_envs == "auto":

@@ -217,7 +217,6 @@ def _settings(command: Command, values: Mapping[str, str]) -> RunSettings:
 
 
 def _check_fits_ray(settings: RunSettings) -> None:
-    """Refuse settings of a run that is no trial of Ray's."""
     require_library(settings.runner)
     if settings.teacher == TRAIN:
         raise ConfigError(f"teacher={TRAIN}: a trial is one run. Search for the teacher first, with obs=state.")
@@ -259,7 +258,6 @@ def _find_num_envs(largest: RunSettings, share: TrialShare) -> dict[str, Setting
 
 
 def _tune(folder: Path, tuning: Tuning) -> int:
-    """Run the trials and show the results, whatever ended them."""
     # Ray takes seconds to load, which nothing above needs to wait for.
     from isaaclab_pc.cluster.ray_tune import run_trials
 

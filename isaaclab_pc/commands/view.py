@@ -130,7 +130,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check_outputs(own: ViewSettings) -> None:
-    """Refuse a recording or a page that cannot be made."""
     if own.record is None:
         if not is_installed("viser"):
             raise ConfigError(

@@ -127,7 +127,6 @@ def _means(values: Sequence[float], each: int) -> list[float]:
 
 
 def _rows(curves: Sequence[Curve]) -> list[tuple[str, ...]]:
-    """Return one row a value."""
     rows = []
     for curve in curves:
         intervals = [f"{_number(lower)} to {_number(upper)}" for lower, upper in curve.intervals]

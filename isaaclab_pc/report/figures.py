@@ -125,14 +125,12 @@ def _evaluations(name: str, points: Sequence[CurvePoint], axis: _Axis, series: i
 def _metrics(
     run: RunFacts, key: str, title: str, y_label: str, metrics: Mapping[str, str], over: _Over = "steps"
 ) -> PageFigure | None:
-    """Draw metrics of a run by the names of their curves."""
     axis = _axis(over, [run])
     curves = [_curve(run, name, metric, axis) for name, metric in metrics.items()]
     return curve_figure(key, title, axis.label, y_label, curves)
 
 
 def _success(run: RunFacts, over: _Over) -> PageFigure | None:
-    """Draw the success rate of training, and those of the evaluations."""
     axis = _axis(over, [run])
     in_training = len(run.data.evaluations)
     curves = [
@@ -158,7 +156,6 @@ def _learning(run: RunFacts) -> list[_Drawing]:
 
 
 def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> PageFigure | None:
-    """Draw the memory in use after each iteration, and the search's budget."""
     axis = _axis("time", [run])
     used = _curve(run, "in use", f"Memory/{place}_bytes", axis, 1 / _GIB)
     trial = run.chosen_trial

@@ -59,7 +59,6 @@ def _peaks(trials: Sequence[Trial]) -> list[int]:
 
 
 def _draw(panels: Any, trials: Sequence[Trial], num_envs: int | str) -> None:
-    """Draw memory and speed into two axes."""
     _draw_memory(panels[0], trials, num_envs)
     _draw_speeds(panels[1], trials, num_envs)
     for axes in panels:

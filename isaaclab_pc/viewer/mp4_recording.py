@@ -66,7 +66,6 @@ class Mp4Recording:
         self._film.close()
 
     def _environment(self, frame: SceneFrame, scene: np.ndarray, env: int) -> np.ndarray:
-        """Return the panels of one environment side by side."""
         panels = [scene]
         if frame.cloud is not None:
             points = frame.cloud[env] - self._layout.origins[env]

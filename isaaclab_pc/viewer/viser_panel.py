@@ -280,7 +280,6 @@ class _Diagram:
 
 
 def _facts(frame: SceneFrame, env: int) -> str:
-    """Return an environment's numbers as Markdown."""
     facts = []
     if frame.success is not None:
         facts.append(f"success **{'yes' if frame.success[env] else 'no'}**")
