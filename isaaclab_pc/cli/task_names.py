@@ -19,9 +19,6 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.processes.child_process import is_stop
 from isaaclab_pc.terminal.screen import current
 
-ISAACLAB_TASKS = "isaaclab_tasks"
-"""The package of Isaac Lab's own tasks."""
-
 PREFIX = "IsaacPC-"
 """Begins the gym ids of this package's tasks."""
 
@@ -184,8 +181,8 @@ def _listing() -> tuple[dict[str, Traits], dict[str, str]]:
         errors.seek(0)
         why = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"])[-1]
 
-    # The listing, or the package whose import has ended the process.
-    last = json.loads(lines[-1]) if lines else ISAACLAB_TASKS
+    # The listing, or the package whose import has ended the process, of which Isaac Lab's own is the first.
+    last = json.loads(lines[-1]) if lines else "isaaclab_tasks"
     if isinstance(last, str):
         raise ConfigError(f"{last} cannot be imported: {why}. Mend it or uninstall it.")
     tasks, broken = last

@@ -39,8 +39,6 @@ class CompareSettings(ScriptSettings):
 
 TAKES = Takes(CompareSettings)
 
-PICTURE_NAME = "curves.png"
-
 _RESULT = ("Run", "Library", "Status", "Success", "Episodes", "Iterations", "Environment steps", "Time")
 _COST = ("Run", "Environments", "env", "inference", "total", "Peak memory", "Ended by the guard", "Restarts")
 _COST_TITLE = "Speed in environment steps per second, memory, health"
@@ -94,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
         _write(out / "evaluations.csv", [row for run in runs for row in _evaluations(run)])
         _write(out / "iterations.csv", [row for run in runs for row in _iterations(run)])
         _write(out / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differing])
-        save_comparison_plot(runs, own.threshold, out / PICTURE_NAME)
+        save_comparison_plot(runs, own.threshold, out / "curves.png")
 
     console = table_console(160)
     for table in _tables(runs, own.threshold):

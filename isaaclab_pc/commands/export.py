@@ -52,9 +52,6 @@ Examples
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
 
-FOLDER = "export"
-"""Where the files go, in the run's folder."""
-
 
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
@@ -70,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     trained, checkpoint, run_folder = find_policy(own.run, asked, command, MAY_CHANGE, key="run")
     settings = prepare(trained.with_values({"num_envs": 1, "device": "cpu", "visualizer": None}))
 
-    folder = run_folder / FOLDER
+    folder = run_folder / "export"
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     current().decide(f"checkpoint: {checkpoint}", checkpoint=str(checkpoint))

@@ -71,8 +71,6 @@ The finding is printed, and written to replay/<time>/result.json beside the dump
 where the dump cannot be used; 128 + N after a signal N; 1 otherwise.
 """
 
-RESULT_NAME = "result.json"
-
 SAME_STATE = 1e-3
 """Largest difference at which a replay still follows its recording [rad, m]."""
 
@@ -100,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
         screen.say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
 
     screen.begin("replay")
-    result_path = folder / RESULT_NAME
+    result_path = folder / "result.json"
     code = launch_worker(ReplayJob(settings, path.resolve(), position, result_path), folder)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
     was_watched = was_stopped(code) and bool(settings.visualizers) and result_path.is_file()

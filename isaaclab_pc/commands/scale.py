@@ -72,9 +72,6 @@ Exit codes: 0; 2 for wrong settings or where nothing fits; 128 + N after a signa
 STABILITY = "--stability"
 TAKES = Takes(run=EVERY_SETTING, options=(STABILITY,))
 
-LEDGER_NAME = "ledger.json"
-TRIALS_NAME = "trials.json"
-
 
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
@@ -119,7 +116,7 @@ def run(command: Command) -> int:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
             text = json.dumps({"trials": [trial.to_dict() for trial in trials]}, indent=1)
-            (folder / TRIALS_NAME).write_text(f"{text}\n", encoding="utf-8")
+            (folder / "trials.json").write_text(f"{text}\n", encoding="utf-8")
         else:
             shutil.rmtree(folder)
     _show(result, settings, folder)
@@ -132,7 +129,7 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
     ledger = measured_ledger(result.trials, result.num_envs)
     if ledger is not None:
         text = json.dumps(asdict(ledger), indent=1, default=str)
-        (folder / LEDGER_NAME).write_text(f"{text}\n", encoding="utf-8")
+        (folder / "ledger.json").write_text(f"{text}\n", encoding="utf-8")
         _print_ledger(ledger)
 
     from isaaclab_pc.report.search_figures import save_search_plot

@@ -36,14 +36,9 @@ class ViserPage:
         self._frame: SceneFrame | None = None
 
     @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return self._server.get_port()
-
-    @property
     def url(self) -> str:
         """Address for a browser."""
-        return f"http://{host_name(self._server.get_host())}:{self.port}"
+        return f"http://{host_name(self._server.get_host())}:{self._server.get_port()}"
 
     def begin(
         self,

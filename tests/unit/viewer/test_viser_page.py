@@ -47,7 +47,7 @@ def test_the_server_answers_on_this_machine_alone(page):
     with urllib.request.urlopen(page.url) as answer:
         assert b"<html" in answer.read()
     listening = [one.laddr for one in psutil.Process().connections() if one.status == psutil.CONN_LISTEN]
-    assert [address.ip for address in listening if address.port == page.port] == ["127.0.0.1"]
+    assert [address.ip for address in listening if address.port == page._server.get_port()] == ["127.0.0.1"]
 
 
 def test_the_buttons_control_the_loop(page, controls):
