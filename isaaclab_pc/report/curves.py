@@ -119,11 +119,9 @@ def _look(curve: Curve, position: int) -> dict[str, Any]:
 
 def _means(values: Sequence[float], each: int) -> list[float]:
     """Return the means of so many neighbours, of their finite values."""
-    means = []
-    for start in range(0, len(values), each):
-        finite = [value for value in values[start : start + each] if math.isfinite(value)]
-        means.append(sum(finite) / len(finite) if finite else math.nan)
-    return means
+    whole = np.pad(np.asarray(values, np.float64), (0, -len(values) % each), constant_values=np.nan)
+    means = np.ma.masked_invalid(whole.reshape(-1, each)).mean(axis=1)
+    return means.filled(np.nan).tolist()
 
 
 def _rows(curves: Sequence[Curve]) -> list[tuple[str, ...]]:

@@ -62,14 +62,10 @@ HostText = Annotated[
     Expects("a host, or host:port"),
 ]
 
-
-def _check_address(value: str) -> str:
-    IPv4Address(value)
-    return value
-
-
 AddressText = Annotated[
-    str, AfterValidator(_check_address), Expects("an IPv4 address of this machine, such as 127.0.0.1 or 0.0.0.0")
+    str,
+    AfterValidator(lambda text: str(IPv4Address(text))),
+    Expects("an IPv4 address of this machine, such as 127.0.0.1 or 0.0.0.0"),
 ]
 
 

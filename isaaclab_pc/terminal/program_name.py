@@ -4,11 +4,10 @@
 Texts name them as in the repository, and are put right where they are shown.
 """
 
-import contextlib
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from isaaclab_pc.utils.environment import environment_variables
@@ -27,11 +26,9 @@ def in_repository() -> bool:
     return (Path(__file__).resolve().parents[2] / "scripts" / "train.py").is_file()
 
 
-@contextlib.contextmanager
-def started_as_program() -> Iterator[None]:
-    """Tell this block, and processes that it starts, that the user has started the console script."""
-    with environment_variables({_IS_PROGRAM: "1"}):
-        yield
+def started_as_program() -> AbstractContextManager[None]:
+    """Tell a block, and processes that it starts, that the user has started the console script."""
+    return environment_variables({_IS_PROGRAM: "1"})
 
 
 def as_started(text: str) -> str:
