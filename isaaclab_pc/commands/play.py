@@ -56,7 +56,6 @@ Examples
   python scripts/play.py resume=best eval.episodes=1000      its best checkpoint, over more episodes
   python scripts/play.py resume=logs/rsl_rl/reach/<time>/checkpoints/model_100.pt    a certain checkpoint
   python scripts/play.py task=lift resume=expert env.randomization=hard      what is the expert's own success?
-  python scripts/play.py visualizer=viser                    watch it in a browser
   python scripts/play.py physics=newton_mjwarp               does the policy survive another physics backend?
   python scripts/play.py env.success_distance=0.02           a stricter task
   python scripts/play.py points.realism=stereo env.randomization=hard    a worse camera, and more variety
