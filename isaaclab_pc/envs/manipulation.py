@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
 
-def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
+def position(env: PointCloudEnv, body: RigidObject | Articulation) -> torch.Tensor:
     """Return a body's origin in the environment frame [m], shape (N, 3)."""
     return body.data.root_pos_w.torch - env.scene.env_origins
 
@@ -35,7 +35,7 @@ def place(
 
 def place_kinematic(
     env: PointCloudEnv,
-    body: RigidObject,
+    body: RigidObject | Articulation,
     env_ids: torch.Tensor,
     position: torch.Tensor,
     quat: torch.Tensor | None = None,
@@ -57,10 +57,9 @@ def place_fixed_base(
 
     Arguments as for :func:`place`; the pose is that of its root, which stays where it is put.
     """
+    place_kinematic(env, asset, env_ids, position, quat)
     ids = env_ids.int()
     data = asset.data
-    pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
-    asset.write_root_pose_to_sim_index(root_pose=pose, env_ids=ids)
     asset.write_joint_position_to_sim_index(position=data.default_joint_pos.torch[env_ids], env_ids=ids)
     asset.write_joint_velocity_to_sim_index(velocity=data.default_joint_vel.torch[env_ids], env_ids=ids)
 
@@ -83,11 +82,6 @@ def between_fingers(
         width = constant_tensor((width,), env.device).expand(env.num_envs)
     tool_pos = env.tool_pos if tool_pos is None else tool_pos
     return env.arm.is_held(position, width, tool_pos, env.finger_openings(), env.actions)
-
-
-def joint_speed(env: PointCloudEnv) -> torch.Tensor:
-    """Return the speed of the fastest arm joint [rad/s], shape (N,)."""
-    return env.arm_state.joint_speed
 
 
 def closeness(distance: torch.Tensor, scale: float | torch.Tensor = 5.0) -> torch.Tensor:

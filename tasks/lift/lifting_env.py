@@ -8,7 +8,7 @@ from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.kept import kept
-from isaaclab_pc.envs.manipulation import closeness, joint_speed
+from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.tasks.lift.lifting_env_cfg import LiftingEnvCfg
@@ -89,10 +89,10 @@ class LiftingEnv(PointCloudEnv):
             "grasp": 0.2 * grasped,
             "goal": 0.4 * grasped * closeness(self._goal_distance),
             # The scale of 1 rad/s still tells a policy that trembles at the goal, at 2 rad/s, which way is better.
-            "still": 0.2 * self._placed * closeness(joint_speed(self), scale=1.0),
+            "still": 0.2 * self._placed * closeness(self.arm_state.joint_speed, scale=1.0),
             "success": 0.5 * self.is_fulfilled(),
             "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
         }
 
     def _success(self) -> torch.Tensor:
-        return self._placed & (joint_speed(self) <= self.cfg.success_joint_speed)
+        return self._placed & (self.arm_state.joint_speed <= self.cfg.success_joint_speed)

@@ -6,8 +6,7 @@ from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.articulated import cabinet_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
-from isaaclab_pc.sensors import PointCloudCfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 
 @configclass
@@ -16,7 +15,6 @@ class OpenDrawerSceneCfg(PointCloudSceneCfg):
 
     cabinet: ArticulationCfg = cabinet_cfg()
     camera: CameraCfg | None = depth_camera_cfg((0.03, 0.53, 0.52), (0.52, 0.0, 0.15))
-    points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 
 @configclass

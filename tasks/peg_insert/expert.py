@@ -18,7 +18,7 @@ from isaaclab_pc.envs.expert import (
     unwinding,
     yaw_within_reach,
 )
-from isaaclab_pc.envs.manipulation import joint_speed, upright
+from isaaclab_pc.envs.manipulation import upright
 from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
 
 _CLEARANCE = 0.1
@@ -98,7 +98,7 @@ def _lying(env: PegInsertEnv) -> torch.Tensor:
 def _around(env: PegInsertEnv) -> torch.Tensor:
     position, quat = _tail(env)
     turned = quat_error_magnitude(quat, env.tool_quat) < _TURNED
-    slow = joint_speed(env) < _SLOW
+    slow = env.arm_state.joint_speed < _SLOW
     return (turned & slow & is_closing_on(env, position, 2.0 * env.radius)) | env.grasped
 
 

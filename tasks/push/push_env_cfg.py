@@ -2,11 +2,10 @@
 """Configuration of the push task."""
 
 from isaaclab.assets import RigidObjectCfg
-from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.primitives import cube_cfg, region_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
 
 CUBE_EDGE = 0.04
 """Edge length of the cube [m]."""
@@ -21,8 +20,6 @@ class PushSceneCfg(PointCloudSceneCfg):
 
     cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.45, 0.0, CUBE_EDGE / 2))
     region: RigidObjectCfg = region_cfg(radius=REGION_RADIUS, pos=(0.65, 0.0, 0.0))
-    # A cube of 4 cm is about a dozen pixels.
-    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2))
 
 
 @configclass

@@ -5,11 +5,10 @@ import math
 from typing import Any
 
 from isaaclab.assets import RigidObjectCfg
-from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.primitives import cube_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
 from isaaclab_pc.physics.presets import newton_presets
 
 CUBE_EDGE = 0.04
@@ -28,8 +27,6 @@ class StackSceneCfg(PointCloudSceneCfg):
         label="base",
         color=(0.10, 0.60, 0.20),
     )
-    # A cube of 4 cm is about a dozen pixels.
-    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2))
 
 
 @configclass

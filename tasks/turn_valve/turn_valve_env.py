@@ -78,7 +78,7 @@ class TurnValveEnv(PointCloudEnv):
     @kept
     def _center(self) -> torch.Tensor:
         """Root of the valve in the environment frame [m], shape (N, 3)."""
-        return self.valve.data.root_pos_w.torch - self.scene.env_origins
+        return manipulation.position(self, self.valve)
 
     def knob_at(self, angle: torch.Tensor, radius: float = KNOB_CENTER[0]) -> torch.Tensor:
         """Return the knob's position (N, 3) [m], ``radius`` [m] from the axis, at angles (N,) [rad] of the valve."""

@@ -8,8 +8,7 @@ from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.articulated import valve_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
-from isaaclab_pc.sensors import PointCloudCfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 
 @configclass
@@ -18,7 +17,6 @@ class TurnValveSceneCfg(PointCloudSceneCfg):
 
     valve: ArticulationCfg = valve_cfg()
     camera: CameraCfg | None = depth_camera_cfg((1.13, 0.37, 0.47), (0.51, 0.0, 0.1))
-    points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 
 @configclass
