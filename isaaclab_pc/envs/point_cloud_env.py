@@ -284,18 +284,19 @@ class PointCloudEnv(TaskEnv):
         if found is None:
             return
 
+        hidden, ended = found
         for value in observation.values():
-            value.masked_fill_(found.hidden.view(-1, *[1] * (value.dim() - 1)), 0.0)
+            value.masked_fill_(hidden.view(-1, *[1] * (value.dim() - 1)), 0.0)
 
         # Before the first step there is no reward, and no episode that could end.
         if self.common_step_counter > 0:
             # If the episode had already ended in this step, its result stands, and what came after its reset is no part
             # of it.
-            ended_now = found.ended.masked_fill(self.reset_buf, False)
+            ended_now = ended.masked_fill(self.reset_buf, False)
             self.episode_tracker.mark_failed(ended_now)
-            ended = found.ended if self._makes_final_observation else ended_now
-            self.step_guard.end_by_observation(ended, self.reward_buf, self.reset_terminated, self.reset_time_outs)
-        self.step_guard.reset_later(found.ended)
+            ends = ended if self._makes_final_observation else ended_now
+            self.step_guard.end_by_observation(ends, self.reward_buf, self.reset_terminated, self.reset_time_outs)
+        self.step_guard.reset_later(ended)
 
     def _observe(self) -> dict[str, torch.Tensor]:
         proprioception = torch.cat([self.arm_state.observed, self.actions, self._task_proprioception()], dim=1)

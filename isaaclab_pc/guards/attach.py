@@ -13,7 +13,7 @@ from isaaclab_pc.guards.guard import Guard
 from isaaclab_pc.guards.guard_cfg import GuardCfg
 from isaaclab_pc.guards.scene_state import SceneState
 from isaaclab_pc.guards.step_guard import StepGuard, check_action
-from isaaclab_pc.guards.step_hooks import StepFilter, set_step_filter
+from isaaclab_pc.guards.step_hooks import set_step_filter
 
 _CHECKED = (torch.float16, torch.float32)
 """Types that the guard reads; other floating-point types are checked as float32."""
@@ -70,8 +70,11 @@ def _allowed_actions(env: Any, cfg: GuardCfg) -> tuple[Any, Any]:
     )
 
 
-class _GuardFilter(StepFilter):
-    """Runs a :class:`StepGuard` in a foreign environment's steps. Tensors of the task are copied before changes."""
+class _GuardFilter:
+    """Runs a :class:`StepGuard` in a foreign environment's steps, as a step filter.
+
+    Tensors of the task are copied before changes.
+    """
 
     def __init__(self, env: Any, guard: Guard) -> None:
         self._env = env
@@ -92,7 +95,7 @@ class _GuardFilter(StepFilter):
 
     def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         guarded = self._step_guard.check_dones(terminated, truncated)
-        return (terminated, truncated) if guarded is None else (guarded.terminated, guarded.truncated)
+        return (terminated, truncated) if guarded is None else guarded[:2]
 
     def after_reward(self, reward: torch.Tensor) -> torch.Tensor:
         reward = reward.to(torch.float32, copy=True)
@@ -167,8 +170,9 @@ class _GuardFilter(StepFilter):
         found = self._step_guard.check_observations(checked)
         if found is None:
             return obs, None
-        filled = {n: v.masked_fill(found.hidden.view(-1, *[1] * (v.dim() - 1)), 0) for n, v in leaves.items()}
-        return _replaced(obs, filled), found.ended
+        hidden, ended = found
+        filled = {n: v.masked_fill(hidden.view(-1, *[1] * (v.dim() - 1)), 0) for n, v in leaves.items()}
+        return _replaced(obs, filled), ended
 
 
 def _leaves(obs: Any, num_envs: int, path: str = "") -> Iterable[tuple[str, torch.Tensor]]:

@@ -2,7 +2,7 @@
 """Reaction of an environment's step to the guard's findings: the one implementation for all environments."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -10,29 +10,6 @@ from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard, is_within
 from isaaclab_pc.guards.scene_state import STATE_CAUSES, SceneState
-
-
-class GuardedDones(NamedTuple):
-    """Which episodes end once the guard knows of faults, each mask (num_envs,), bool."""
-
-    terminated: torch.Tensor
-    """In place of the task's own."""
-
-    truncated: torch.Tensor
-    """In place of the task's own."""
-
-    failed: torch.Tensor
-    """Environments in which the task cannot count as fulfilled: terminated by it, faulty or benched."""
-
-
-class BadObservations(NamedTuple):
-    """Result of the check of a step's observations, each mask (num_envs,), bool."""
-
-    hidden: torch.Tensor
-    """Environments with observations that become zeros: bad or benched."""
-
-    ended: torch.Tensor
-    """Environments with an episode that ends: bad and not benched."""
 
 
 def check_action(action: Any, shape: tuple[int, ...]) -> None:
@@ -117,7 +94,9 @@ class StepGuard:
         if len(env_ids) > 0:
             self._state.restore_defaults(env_ids)
 
-    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> GuardedDones | None:
+    def check_dones(
+        self, terminated: torch.Tensor, truncated: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
         """End the episodes of environments with a fault in this step, in the way that ``cfg.ends`` names.
 
         Args:
@@ -126,16 +105,17 @@ class StepGuard:
                 for the ends of all environments' episodes.
 
         Returns:
-            Masks to take in their place; None if it is known that there is no fault.
+            Both masks to take in their place, and that of the environments in which the task cannot count as fulfilled:
+            terminated by it, faulty or benched. None if it is known that there is no fault.
         """
         guard = self._guard
         if guard.has_no_known_faults():
             return None
 
-        dones = GuardedDones(*(torch.empty_like(guard.benched) for _ in range(3)))
-        arrays = [terminated.contiguous(), truncated.contiguous(), *dones]
+        guarded = torch.empty_like(guard.benched), torch.empty_like(guard.benched), torch.empty_like(guard.benched)
+        arrays = [terminated.contiguous(), truncated.contiguous(), *guarded]
         guard.launch("dones", kernels.check_dones, guard.num_envs, arrays, self._ending)
-        return dones
+        return guarded
 
     def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
         """Check the reward, set it to 0 in excluded environments, and end the episodes in which it is bad.
@@ -172,17 +152,18 @@ class StepGuard:
         self._bad_depth = self._guard.check(Cause.DEPTH, *images.values(), names=tuple(images))
         return images
 
-    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
+    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Check observation groups (num_envs, ...), float16 or float32; mode ``sanitize`` repairs them in place.
 
-        Returns environments to hide and to end; None if it is known that there are none.
+        Returns two masks (num_envs,), bool: environments with observations that become zeros, bad or benched, and those
+        with an episode that ends, bad and not benched. None if it is known that there are none.
         """
         guard = self._guard
         bad = guard.check(Cause.OBSERVATION, *groups.values(), names=tuple(groups))
         if guard.repairs or guard.has_no_known_faults():
             return None
 
-        found = BadObservations(torch.empty_like(bad), torch.empty_like(bad))
+        found = torch.empty_like(bad), torch.empty_like(bad)
         arrays = [bad, bad if self._bad_depth is None else self._bad_depth, *found]
         guard.launch("observations", kernels.hide_observations, guard.num_envs, arrays, lambda: [guard.findings])
         return found

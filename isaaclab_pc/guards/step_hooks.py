@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one place that hooks into the steps of an environment, direct or manager-based.
 
-A :class:`StepHook` watches: recorders, probes, viewers. A :class:`StepFilter` changes values: the guard of an
-environment that does not call one by itself. The environment's methods are replaced once, however many hooks there
-are. A step then goes as follows; at each point, hooks are called in the order in which they were added.
+A :class:`StepHook` watches: recorders, probes, viewers. A filter changes values: the guard of an environment that does
+not call one by itself. The environment's methods are replaced once, however many hooks there are. A step then goes as
+follows; at each point, hooks are called in the order in which they were added.
 
 1. ``hook.before_step(action)``, with the action as the caller gave it
 2. ``filter.before_step(action)`` returns the action that is taken
@@ -13,12 +13,14 @@ are. A step then goes as follows; at each point, hooks are called in the order i
 6. ``hook.after_physics()``, with the state as physics left it
 7. ``filter.before_dones()``
 8. the environment decides which episodes end (``_get_dones``, or ``termination_manager.compute``)
-9. ``filter.after_dones(terminated, truncated)``
-10. rewards (``_get_rewards``, or ``reward_manager.compute``), then ``filter.after_reward(reward)``
+9. ``filter.after_dones(terminated, truncated)`` returns the masks that count
+10. rewards (``_get_rewards``, or ``reward_manager.compute``), then ``filter.after_reward(reward)`` returns what counts
 11. resets (``_reset_idx``), each followed by ``filter.on_reset(env_ids)``
 12. the environment makes its observations
 13. ``filter.after_step(result)`` returns what the caller gets
 14. ``hook.after_step()``
+
+Around ``env.reset``, ``filter.before_reset()`` and ``filter.after_reset(result)`` are called likewise.
 """
 
 from collections.abc import Callable
@@ -50,43 +52,6 @@ class StepHook:
         """The environment is about to be closed; called once."""
 
 
-class StepFilter:
-    """Changes what an environment takes and returns; override what is needed. An environment has at most one.
-
-    What it is given may be the task's own tensors, so it changes none of them in place, but for those of the result of
-    a step, which are the caller's.
-    """
-
-    def before_step(self, action: torch.Tensor) -> torch.Tensor:
-        """Return the action to take in place of ``action``, shape (num_envs, ...)."""
-        return action
-
-    def before_dones(self) -> None:
-        """The state may be changed before the task reads it for its terminations and rewards."""
-
-    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the masks in place of the task's own, each (num_envs,), bool, which stay as they are."""
-        return terminated, truncated
-
-    def after_reward(self, reward: torch.Tensor) -> torch.Tensor:
-        """Return the reward in place of the task's own, shape (num_envs,)."""
-        return reward
-
-    def on_reset(self, env_ids: Any) -> None:
-        """Environments were reset; ``env_ids`` is what ``_reset_idx`` was given."""
-
-    def after_step(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the step's result in place of the environment's own: observations, reward, masks and extras."""
-        return result
-
-    def before_reset(self) -> None:
-        """All environments are about to be reset, by ``env.reset``."""
-
-    def after_reset(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return observations and extras in place of what ``env.reset`` returned."""
-        return result
-
-
 def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
     """Let a hook watch the steps of an unwrapped environment, until it is removed or the environment is closed.
 
@@ -97,8 +62,12 @@ def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
     return lambda: methods.remove(hook)
 
 
-def set_step_filter(env: Any, step_filter: StepFilter) -> None:
-    """Let a filter change what an environment takes and returns, from now on; ValueError if it has one already."""
+def set_step_filter(env: Any, step_filter: Any) -> None:
+    """Let a filter, an object with the methods above, change what an environment takes and returns from now on.
+
+    What it is given may be the task's own tensors, so it changes none of them in place, but for those of the result of
+    a step, which are the caller's. Raises ValueError if the environment has a filter already.
+    """
     _methods_of(env).use_filter(step_filter)
 
 
@@ -114,7 +83,7 @@ class _HookedMethods:
     def __init__(self, env: Any) -> None:
         self.hooks: tuple[StepHook, ...] = ()
         self._env = env
-        self._filter: StepFilter | None = None
+        self._filter: Any = None
 
         self._own_step = _replace(env, "step", self._step)
         self._own_close = _replace(env, "close", self._close)
@@ -126,7 +95,7 @@ class _HookedMethods:
             self._own_set_targets = _replace(env, "_pre_physics_step", self._set_targets)
             self._own_dones = _replace(env, "_get_dones", self._get_dones)
 
-    def use_filter(self, step_filter: StepFilter) -> None:
+    def use_filter(self, step_filter: Any) -> None:
         if self._filter is not None:
             raise ValueError("the environment has a step filter already")
 
@@ -186,16 +155,13 @@ class _HookedMethods:
             self._filter.before_dones()
 
     def _get_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        assert self._filter is not None
         return self._filter.after_reward(self._own_reward(*args, **kwargs))
 
     def _reset_idx(self, env_ids: Any) -> None:
-        assert self._filter is not None
         self._own_reset_idx(env_ids)
         self._filter.on_reset(env_ids)
 
     def _reset(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        assert self._filter is not None
         self._filter.before_reset()
         return self._filter.after_reset(self._own_reset(*args, **kwargs))
 

@@ -61,7 +61,7 @@ def test_the_images_that_a_cloud_is_made_of_are_checked_and_no_others(
     assert env.guard.faulted.tolist() == [False, spoiled in cameras, False]
     found = env.step_guard.check_observations({"points": torch.zeros(NUM_ENVS, 2, 3)})
     assert (found is not None) == (spoiled in cameras)
-    assert found is None or found.ended.tolist() == [False, True, False]
+    assert found is None or found[1].tolist() == [False, True, False]
 
 
 def test_a_depth_image_is_that_of_the_fixed_camera() -> None:

@@ -199,10 +199,11 @@ def test_a_bad_observation_ends_the_episode_unless_the_environment_is_benched(en
     step_guard.check_depth({"camera": torch.tensor([[1.0], [math.nan], [1.0], [1.0]])})
     found = step_guard.check_observations({"points": torch.tensor([math.nan, 0.0, 0.0, math.nan])})
     assert found is not None
-    assert (found.hidden.tolist(), found.ended.tolist()) == ([True, True, False, True], [True, True, False, False])
+    hidden, ended = found
+    assert (hidden.tolist(), ended.tolist()) == ([True, True, False, True], [True, True, False, False])
 
     reward = torch.ones(4)
-    step_guard.end_by_observation(found.ended, reward, masks["terminated"], masks["truncated"])
+    step_guard.end_by_observation(ended, reward, masks["terminated"], masks["truncated"])
     assert reward.tolist() == [0.0, 0.0, 1.0, 1.0]
     assert masks["done"].tolist() == [True, True, True, False]
     assert masks[ends].tolist() == [True, True, True, False]

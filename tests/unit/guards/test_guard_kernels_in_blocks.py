@@ -80,7 +80,7 @@ def play(mode: Any, *, as_on_a_gpu: bool) -> list[torch.Tensor]:
         assert (found is None) == (mode == "sanitize")
         seen += [*dones, uncounted, reward]
         if found is not None:
-            step_guard.end_by_observation(found.ended, reward, terminated, truncated)
+            step_guard.end_by_observation(found[1], reward, terminated, truncated)
             seen += [*found, terminated, truncated, done]
         guard.awaiting_reset |= guard.faulted
         guard.end_step()

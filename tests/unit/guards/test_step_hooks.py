@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.guards.step_hooks import StepFilter, StepHook, add_step_hook, set_step_filter
+from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook, set_step_filter
 
 ACTION = torch.ones(2, 1)
 
@@ -96,7 +96,7 @@ class Watch(StepHook):
         self._env.calls.append(f"{self._name} close")
 
 
-class Change(StepFilter):
+class Change:
     """Takes 3 times the action, ends the other episode, and pays -1."""
 
     def __init__(self, env: Any) -> None:
