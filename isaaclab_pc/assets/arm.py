@@ -17,11 +17,12 @@ from isaaclab_pc.assets.physics_properties import MAX_DEPENETRATION_VELOCITY, ar
 ARMATURE = 0.1
 """Inertia of the motors as the turning joints feel it [kg*m^2]: the value of MuJoCo Menagerie's Panda and UR5e."""
 
-_ARM_GAINS = (1000.0, 100.0)
+ARM_GAINS = (1000.0, 100.0)
 """Stiffness and damping of the strongest turning joints' drives [N*m/rad, N*m*s/rad]: those of ManiSkill's Panda."""
 
 FINGER_GAINS = (400.0, 20.0)
-"""Stiffness and damping of the fingers' drives [N/m, N*s/m]. With more damping grasps slip on Newton."""
+"""Stiffness and damping of the fingers' drives [N/m, N*s/m]. With more damping grasps slip on Newton. Their armature
+differs between solvers and is in the USD file."""
 
 Limits = Mapping[str, tuple[float, float]]
 """Largest effort [N*m or N] and speed [rad/s or m/s] of a joint's drive, by the joint's name."""
@@ -74,29 +75,17 @@ def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
     )
 
 
-def arm_drives(limits: Limits) -> ImplicitActuatorCfg:
-    """Return the position drives of an arm's turning joints.
+def position_drives(limits: Limits, gains: tuple[float, float], armature: float | None = None) -> ImplicitActuatorCfg:
+    """Return position drives with these gains, stiffness and damping, of the strongest joint.
 
     Gains are in proportion to a joint's effort limit, so that all come to their limits at the same error. MuJoCo's
     ``implicitfast`` adds the time step times the damping to a joint's inertia even while the limit holds the drive
     back: with the gains of the shoulder, the Panda's wrist took 7 control steps to turn around, not 2, and the arm
-    swung.
+    swung. Without ``armature``, that of the USD file stays.
     """
-    strongest = max(effort for effort, _ in limits.values())
-    return _drives(limits, _ARM_GAINS, {name: effort / strongest for name, (effort, _) in limits.items()}, ARMATURE)
-
-
-def finger_drives(limits: Limits) -> ImplicitActuatorCfg:
-    """Return the position drives of a gripper's sliding fingers."""
-    # Their armature differs between solvers and is in the USD file.
-    return _drives(limits, FINGER_GAINS, dict.fromkeys(limits, 1.0), None)
-
-
-def _drives(
-    limits: Limits, gains: tuple[float, float], shares: Mapping[str, float], armature: float | None
-) -> ImplicitActuatorCfg:
-    """Return drives with a share of the gains for each joint."""
     stiffness, damping = gains
+    strongest = max(effort for effort, _ in limits.values())
+    shares = {name: effort / strongest for name, (effort, _) in limits.items()}
     return ImplicitActuatorCfg(
         joint_names_expr=list(limits),
         joint_effort_limit={name: effort for name, (effort, _) in limits.items()},

@@ -11,7 +11,7 @@ from typing import Any
 from isaaclab.utils import replace
 from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
-from isaaclab_pc.assets.arm import ArmCfg, arm_drives, finger_drives, primitives_spawn
+from isaaclab_pc.assets.arm import ARM_GAINS, ARMATURE, FINGER_GAINS, ArmCfg, position_drives, primitives_spawn
 from isaaclab_pc.errors import ConfigError
 
 _ASSET_SERVER_TIMEOUT = 5.0
@@ -42,7 +42,10 @@ _FINGERS = {f"panda_finger_joint{index}": (20.0, 0.2) for index in (1, 2)}
 FRANKA_PANDA_PRIMITIVE_CFG = ArmCfg(
     spawn=primitives_spawn(FRANKA_USD),
     init_state=ArmCfg.InitialStateCfg(joint_pos=dict(FRANKA_DEFAULT_JOINT_POS)),
-    actuators={"panda_arm": arm_drives(_ARM), "panda_hand": finger_drives(_FINGERS)},
+    actuators={
+        "panda_arm": position_drives(_ARM, ARM_GAINS, ARMATURE),
+        "panda_hand": position_drives(_FINGERS, FINGER_GAINS),
+    },
     soft_joint_pos_limit_factor=1.0,
     arm_joints=tuple(_ARM),
     hand="panda_hand",

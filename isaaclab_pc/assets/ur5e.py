@@ -4,7 +4,7 @@
 import math
 from pathlib import Path
 
-from isaaclab_pc.assets.arm import ArmCfg, arm_drives, finger_drives, primitives_spawn
+from isaaclab_pc.assets.arm import ARM_GAINS, ARMATURE, FINGER_GAINS, ArmCfg, position_drives, primitives_spawn
 
 UR5E_USD = Path(__file__).parent / "data" / "ur5e.usda"
 """The UR5e of primitives, which ``tools/assets/author_ur5e.py`` writes."""
@@ -34,7 +34,7 @@ _FINGERS = {f"{side}_finger_joint": (20.0, 0.075) for side in ("left", "right")}
 UR5E_GRIPPER_CFG = ArmCfg(
     spawn=primitives_spawn(UR5E_USD),
     init_state=ArmCfg.InitialStateCfg(joint_pos=dict(UR5E_DEFAULT_JOINT_POS)),
-    actuators={"arm": arm_drives(_ARM), "hand": finger_drives(_FINGERS)},
+    actuators={"arm": position_drives(_ARM, ARM_GAINS, ARMATURE), "hand": position_drives(_FINGERS, FINGER_GAINS)},
     soft_joint_pos_limit_factor=1.0,
     arm_joints=tuple(_ARM),
     hand="hand",

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import trimesh
 from isaaclab.utils.math import quat_apply, quat_apply_inverse, quat_conjugate, quat_mul
+from torch.nn.utils.rnn import pad_sequence
 
 from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.assets.objects.sets import load_set
@@ -72,11 +73,8 @@ class DealtObjects:
         index = dealt_objects()
 
         def rows(name: str, fill: float = 0.0) -> torch.Tensor:
-            values = [np.asarray(getattr(graspable, name)) for graspable in loaded]
-            full = np.full((len(values), max(map(len, values)), *values[0].shape[1:]), fill, dtype=np.float32)
-            for row, value in zip(full, values, strict=True):
-                row[: len(value)] = value
-            return torch.from_numpy(full[index]).to(device)
+            values = [torch.tensor(getattr(graspable, name), dtype=torch.float32) for graspable in loaded]
+            return pad_sequence(values, batch_first=True, padding_value=fill)[index].to(device)
 
         vertices = [graspable.vertices for graspable in loaded]
         corners = np.stack([points[(points @ _DIRECTIONS.T).argmax(axis=0)] for points in vertices])

@@ -4,10 +4,9 @@
 from typing import Any
 
 import torch
-import warp as wp
 
 from isaaclab_pc.sensors.kernels import warp_matrix_kernels
-from isaaclab_pc.tensors.warp_stream import current_stream
+from isaaclab_pc.tensors.warp_stream import launch_rows
 
 
 def ray_matrices(
@@ -55,14 +54,6 @@ def frame_change(
 
 
 def _fill(kernel: Any, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> None:
-    """Launch one kernel: each of torch's dozens of operations would take as long as all of it."""
+    # One kernel: each of torch's dozens of operations would take as long as all of it.
     empty = transforms.new_empty(0, 0)
-    wp.launch(
-        kernel,
-        dim=len(transforms),
-        inputs=[
-            wp.from_torch(empty if tensor is None else tensor, return_ctype=True) for tensor in (*inputs, transforms)
-        ],
-        device=str(transforms.device),
-        stream=current_stream(transforms.device),
-    )
+    launch_rows(kernel, *(empty if tensor is None else tensor for tensor in inputs), transforms)
