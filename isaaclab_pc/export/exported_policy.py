@@ -19,8 +19,6 @@ from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 TOLERANCE = 1e-5
 """Largest difference between exported actions and the runner's, relative to actions that are larger than 1."""
 
-_OUTPUT = "actions"
-
 _STATES = ("hidden", "cell")
 """Names of what a policy remembers: a GRU has the first one, an LSTM both."""
 
@@ -110,7 +108,7 @@ class PlainPolicy(nn.Module):
                 self._example(inputs),
                 str(path),
                 input_names=[*self.groups, *self.state],
-                output_names=[_OUTPUT, *map(output_of_state, self.state)],
+                output_names=["actions", *map(output_of_state, self.state)],
                 dynamic_shapes=((*({0: batch} for _ in inputs), *of_states),),
                 dynamo=True,
                 external_data=False,

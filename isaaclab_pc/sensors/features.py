@@ -34,11 +34,6 @@ def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Ten
     return result
 
 
-def labels_at(labels: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
-    """Return the semantic ids of images (N, H, W), one per camera, at the pixels of a cloud, shape (N, K), int32."""
-    return at_pixels([image[..., None] for image in labels], pixels)[..., 0]
-
-
 def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> torch.Tensor:
     """Tell which camera saw each pixel of a cloud, shape (N, K), int64."""
     ends = tuple(accumulate(height * width for height, width in image_sizes))

@@ -19,7 +19,7 @@ from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCf
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
-from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals, labels_at
+from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
 from isaaclab_pc.sensors.realism.cfg import as_cfgs
 from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from isaaclab_pc.sensors.scene_cameras import (
@@ -369,7 +369,9 @@ class PointCloud(SensorBase):
 
     def _ids(self, cloud: Cloud, views: Views) -> torch.Tensor:
         """Return the semantic id of each seen point, shape (N, K), int32."""
-        return labels_at(views.labels, cloud.pixels) if cloud.labels is None else cloud.labels
+        if cloud.labels is not None:
+            return cloud.labels
+        return at_pixels([image[..., None] for image in views.labels], cloud.pixels)[..., 0]
 
     def _appended_points(self, output_pose: Pose) -> torch.Tensor:
         """Return the appended points with their features, shape (N, A, F)."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,13 +141,14 @@ class WarpBackend:
             camera.width = width
             camera.num_pixels = height * width
             camera.first_pixel = first_pixel
-            camera.num_words = _ceil_div(camera.num_pixels, WARP_LANES)
+            camera.num_words = math.ceil(camera.num_pixels / WARP_LANES)
             camera.first_word = first_word
             camera.near = float(near)
             camera.far = float(far)
             self._cameras.append(camera)
             words_of_warp = np.clip(operator.num_envs * camera.num_words // WARPS_OF_GPU, *WORDS_OF_WARP)
-            self._env_bits.append(_bits_of(_ceil_div(camera.num_words, int(words_of_warp))))
+            warps = math.ceil(camera.num_words / words_of_warp)
+            self._env_bits.append((warps - 1).bit_length())
 
             # Slots after the camera's last pixel stay empty.
             pixels = np.full(WARP_LANES * camera.num_words, -1, dtype=np.int32)
@@ -162,15 +164,6 @@ class WarpBackend:
         self._scene.cameras = wp.array(self._cameras, dtype=base.Camera, device=self._device)
         self._scene.order = wp.array(np.concatenate(slots), dtype=wp.int32, device=self._device)
         self._scene.crop_lower, self._scene.crop_upper = (wp.vec3f(*corner) for corner in operator.crop.tolist())
-
-
-def _ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
-
-
-def _bits_of(count: int) -> int:
-    """Return how many bits number so many things."""
-    return (count - 1).bit_length()
 
 
 def _array(tensor: torch.Tensor, dtype: Any) -> Any:

@@ -129,19 +129,15 @@ def _make_set(name: str, folder: Path, progress: Callable[[int, int], None]) -> 
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     try:
         recipes = SETS[name]
-        for index, graspable in enumerate(_made(recipes)):
-            graspable.save(scratch / f"{index:03d}_{graspable.family}.npz")
-            progress(index + 1, len(recipes))
+        with _pool(len(os.sched_getaffinity(0))) as pool:
+            for index, graspable in enumerate(pool.map(make_object, recipes)):
+                graspable.save(scratch / f"{index:03d}_{graspable.family}.npz")
+                progress(index + 1, len(recipes))
         # Another process may have made it meanwhile.
         if not folder.exists():
             scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _made(recipes: list[Recipe]) -> Iterator[Graspable]:
-    with _pool(len(os.sched_getaffinity(0))) as pool:
-        yield from pool.map(make_object, recipes)
 
 
 @contextmanager

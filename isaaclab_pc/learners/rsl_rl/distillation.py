@@ -168,8 +168,9 @@ class ReplayDistillation(Distillation):
 
     @property
     def expert_share(self) -> float:
-        """Share of the environments in which the teacher takes the next turn."""
-        return expert_share(self.samples, self._settings.last_expert_share, self._settings.expert_share_samples)
+        """Share of the environments in which the teacher takes the next turn: 1 at first, falling in a line."""
+        progress = min(self.samples / self._settings.expert_share_samples, 1.0)
+        return 1.0 + (self._settings.last_expert_share - 1.0) * progress
 
     def train_mode(self) -> None:
         """Make the replay and prepare the teacher: RSL-RL calls this when a training begins."""
@@ -342,12 +343,6 @@ class Shortening:
             self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
             ends = self._steps >= self._fulfilled_steps
             self._env.episode_length_buf.masked_fill_(ends, self._env.max_episode_length - 1)
-
-
-def expert_share(samples: int, last: float, decay_samples: int) -> float:
-    """Return the share of the turns that the teacher takes: 1 at first, falling in a line to the last one."""
-    progress = min(samples / decay_samples, 1.0)
-    return 1.0 + (last - 1.0) * progress
 
 
 def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:

@@ -45,7 +45,10 @@ def test_every_library_gets_the_settings_under_the_tasks_name(register: Callable
     settings = ppo.sizes(ppo.REACH)[size]
     adapter = load_adapter(runner)
     assert adapter.max_iterations(cfg) == settings.max_iterations
-    assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
+    assert adapter.batch_target(cfg) == (
+        settings.samples_per_update,
+        settings.samples_per_update // settings.num_minibatches,
+    )
     # Stable-Baselines3's configurations have no name.
     assert runner == "sb3" or experiment_name(cfg) == "press_button"
 
@@ -58,7 +61,8 @@ def test_every_library_gets_the_settings_under_the_tasks_name(register: Callable
 def test_the_large_size_has_more_samples_in_minibatches_that_hardly_grow() -> None:
     large = ppo.sizes(ppo.REACH)["large"]
     assert large.samples_per_update > ppo.REACH.samples_per_update
-    assert large.minibatch_size <= 2 * ppo.REACH.minibatch_size
+    growth = large.samples_per_update / ppo.REACH.samples_per_update
+    assert growth <= 2 * large.num_minibatches / ppo.REACH.num_minibatches
     assert large.max_iterations == ppo.REACH.max_iterations
 
 

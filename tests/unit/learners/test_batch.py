@@ -34,11 +34,12 @@ def test_horizon_follows_the_number_of_environments(
 @pytest.mark.parametrize("size", ["default", "large"])
 def test_few_environments_learn_from_as_many_samples_as_the_longest_rollout_gives(size: str) -> None:
     agent = sizes(DEFAULT)[size]
+    minibatch_size = agent.samples_per_update // agent.num_minibatches
     for num_envs in range(1, 32):
-        plan = plan_batch(num_envs, agent.samples_per_update, agent.minibatch_size)
+        plan = plan_batch(num_envs, agent.samples_per_update, minibatch_size)
         most = min(agent.samples_per_update, 128 * num_envs)
         assert most * (1 - SAMPLES_SLACK) <= plan.samples_per_update <= agent.samples_per_update * (1 + SAMPLES_SLACK)
-        assert plan.minibatch_size >= min(agent.minibatch_size, plan.samples_per_update) / 1.5
+        assert plan.minibatch_size >= min(minibatch_size, plan.samples_per_update) / 1.5
 
 
 @given(samples=st.integers(1, 200_000))
