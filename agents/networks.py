@@ -156,7 +156,6 @@ class ObservationEncoder(nn.Module):
 
 
 def _frame_encoder(group: str, shape: Sequence[int], settings: EncoderSettings) -> PointNet | ChunkedEncoder:
-    """Return the encoder of one frame of a group, as its shape asks for."""
     chunk = None if settings.chunk == "auto" else settings.chunk
     if len(shape) == 2:
         return make_point_encoder(

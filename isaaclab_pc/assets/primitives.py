@@ -82,7 +82,6 @@ def cube_cfg(
 
 
 def _marker(prim_path: str, spawn: sim_utils.ShapeCfg, pos: Vector) -> RigidObjectCfg:
-    """Return a kinematic body without a collider, which has the shape of ``spawn``."""
     spawn.rigid_props = kinematic_body_properties()
     spawn.mass_props = MassCfg(mass=0.1)
     spawn.visual_material = sim_utils.PreviewSurfaceCfg(diffuse_color=(0.85, 0.10, 0.10))

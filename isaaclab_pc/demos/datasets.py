@@ -136,7 +136,6 @@ class Transitions(_Demos):
 
 
 def _leaves(demo: Any, key: str) -> list[str]:
-    """Return the paths of all datasets of an episode below a key."""
     node = demo[key]
     if not isinstance(node, Mapping):
         return [key]

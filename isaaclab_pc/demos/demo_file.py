@@ -226,7 +226,6 @@ def _is_whole(path: Path) -> bool:
 
 
 def _append(merged: h5py.File, wave: h5py.File) -> None:
-    """Add a wave to a file, which is empty before the first one."""
     source: Any = wave["data"]
     if "data" not in merged:
         merged.attrs["format_version"] = wave.attrs["format_version"]

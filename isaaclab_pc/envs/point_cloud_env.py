@@ -279,7 +279,6 @@ class PointCloudEnv(TaskEnv):
         return self.history.with_last(frame) if self._makes_final_observation else self.history.append(frame)
 
     def _handle_bad_observations(self, observation: dict[str, torch.Tensor]) -> None:
-        """Fill the observations of environments in which one is bad with zeros, and end their episodes."""
         found = self.step_guard.check_observations(observation)
         if found is None:
             return
@@ -326,7 +325,6 @@ class PointCloudEnv(TaskEnv):
         return torch.where(seen, depth, 0.0).unsqueeze(1)
 
     def _checked_depth(self, cameras: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Return planar depth [m] of cameras by their names in the scene, each (N, rows, columns)."""
         sensors: Any = self.scene.sensors
         return self.step_guard.check_depth({name: depth_image(sensors[name]) for name in cameras})
 

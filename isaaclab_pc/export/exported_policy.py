@@ -82,7 +82,6 @@ class PlainPolicy(nn.Module):
         return actions, *(part.reshape(layers, -1, size) for part in after)
 
     def _states_of(self, batch: int) -> tuple[Tensor, ...]:
-        """Return what is remembered before a first step, for a number of environments."""
         return tuple(part.expand(-1, batch, -1).contiguous() for part in self.state.values())
 
     def inputs(self, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -123,7 +122,6 @@ class PlainPolicy(nn.Module):
             onnx.save(model, path)
 
     def _example(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Return what the first step of several environments is given."""
         return *inputs.values(), *self._states_of(len(next(iter(inputs.values()))))
 
 

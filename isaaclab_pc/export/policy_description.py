@@ -134,7 +134,6 @@ def _describe_group(env: PointCloudEnv, name: str) -> dict[str, Any]:
 
 
 def _slices(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Tell where each part begins and ends."""
     result = []
     start = 0
     for part in parts:

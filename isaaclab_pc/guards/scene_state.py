@@ -190,7 +190,6 @@ def joint_bounds(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
 
 
 def _is_within(values: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
-    """Tell which values are numbers in an interval."""
     return (values >= low) & (values <= high)
 
 

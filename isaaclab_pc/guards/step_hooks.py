@@ -176,7 +176,6 @@ class _HookedMethods:
 
 
 def _replace(owner: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Put a method in the place of an object's own, which is returned."""
     own = getattr(owner, name)
     setattr(owner, name, method)
     return own

@@ -325,7 +325,6 @@ class DepthToCloud:
 
 
 def _layout(given: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
-    """Return all that the checks read of a tensor, or of one tensor for each camera."""
     if isinstance(given, torch.Tensor):
         return given.shape, given.stride(), given.dtype, given.device
     return None if given is None else tuple(map(_layout, given))

@@ -327,7 +327,6 @@ class PointCloud(SensorBase):
     def _sample(
         self, views: Views, output_pose: Pose, key: torch.Tensor, error_key: torch.Tensor, mask: torch.Tensor
     ) -> Cloud:
-        """Choose the cloud's pixels and return their points in the output frame."""
         crop_frame = self.cfg.crop_frame or self.cfg.frame
         moves = crop_frame != self.cfg.frame
         crop_pos, crop_quat = self._believed_pose(crop_frame, views) if moves else output_pose
@@ -393,12 +392,10 @@ class PointCloud(SensorBase):
         return result.to(self._points.dtype)
 
     def _draw_key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
-        """Return a key for the draws of each environment, shape (N,), int64."""
         return keyed_hash(self.cfg.seed, self._env_ids, stream, *key)
 
 
 def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return tensors of the cameras, each (N, ...), as one (N, C, ...)."""
     return torch.stack(list(parts), dim=1) if len(parts) > 1 else parts[0][:, None]
 
 

@@ -104,7 +104,6 @@ class WarpBackend:
         self._launch(rank_kernels.SAMPLE[dtype], len(pixels) * self._block_lanes, arguments)
 
     def _mark(self, scene: list[Any], depths: Any, labels: Any, centers: Any, removed: Any, mask: Any) -> None:
-        """Set the bits of the valid pixels of all cameras."""
         num_envs = self._words.shape[0]
         images = zip(self._cameras, self._env_bits, depths, labels, strict=True)
         for index, (camera, env_bits, image, classes) in enumerate(images):

@@ -22,7 +22,6 @@ def tensor_bytes(*holders: Any) -> int:
 
 
 def _storages(value: Any, *, look_inside: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield the address and the size of each storage [bytes]."""
     if isinstance(value, torch.Tensor):
         storage = value.untyped_storage()
         yield storage.data_ptr(), storage.nbytes()

@@ -119,7 +119,6 @@ def make_object(recipe: Recipe) -> Graspable:
 
 
 def _digest(*modules: str, text: str = "") -> str:
-    """Name files by the code, and by what else, they are made of."""
     sources = [(Path(__file__).parent / f"{module}.py").read_bytes() for module in modules]
     return hashlib.sha256(b"".join([f"{trimesh.__version__} {text}".encode(), *sources])).hexdigest()[:12]
 

@@ -74,5 +74,4 @@ def _nearest_divisor(total: int, target: float) -> int:
 
 
 def _ratio(a: float, b: float) -> float:
-    """Return the factor between two numbers, at least 1."""
     return max(a, b) / min(a, b)

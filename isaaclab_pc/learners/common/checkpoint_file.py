@@ -212,7 +212,6 @@ def plain(value: Any, where: str = "state") -> Any:
 
 
 def _is_finite(state: Any) -> bool:
-    """Whether no tensor in nested containers holds NaN or inf."""
     import torch
 
     # Weights may be on a GPU while other tensors are on the CPU, so the results are brought together there.
@@ -221,7 +220,6 @@ def _is_finite(state: Any) -> bool:
 
 
 def _tensors(value: Any) -> "Iterator[torch.Tensor]":
-    """Yield the tensors in nested containers."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -232,7 +230,6 @@ def _tensors(value: Any) -> "Iterator[torch.Tensor]":
 
 
 def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a state dict's tensors."""
     items = weights.items() if isinstance(weights, Mapping) else ()
     return {key: tuple(value.shape) for key, value in items if hasattr(value, "shape")}
 

@@ -94,7 +94,6 @@ class Tripwire:
 
     @torch.no_grad()
     def _check_gradient(self, grads: Sequence[Tensor | None]) -> None:
-        """Mark the coming update as bad if the gradients of a backward pass are not finite."""
         norm = nn.utils.get_total_norm([grad for grad in grads if grad is not None])
         self._bad = torch.maximum(self._bad, (~norm.isfinite()).float())
 
@@ -105,7 +104,6 @@ class Tripwire:
 
     @torch.no_grad()
     def _guarded_step(self, *args: Any, **kwargs: Any) -> None:
-        """Take the optimizer's step unless the gradient is bad."""
         # The gradient that was looked at is this process's own; that of the step is the mean over all of them.
         bad = (average(self._bad) > 0.0).float()
         self._bad = torch.zeros_like(bad)
@@ -161,5 +159,4 @@ def end_iteration(tripwires: Sequence[Tripwire]) -> dict[str, float]:
 
 
 def _as_fused(_: torch.optim.Optimizer, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an optimizer's state dict with every parameter group marked as fused."""
     return {**state, "param_groups": [{**group, "fused": True} for group in state["param_groups"]]}

@@ -179,14 +179,12 @@ class _Policy(nn.Module):
         return self._actions(network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0])
 
     def _batch(self, obs: Mapping[str, Tensor]) -> Any:
-        """Return the network's input of the observation groups."""
         batch: Any = {name: _clipped(obs[name], self.largest_observation) for name in self.groups}
         if self.concatenate:
             batch = torch.cat(list(batch.values()), dim=-1)
         return self.model.norm_obs(batch)
 
     def _actions(self, mean: Tensor) -> Tensor:
-        """Scale and clip the network's mean."""
         actions = rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
         return _clipped(actions, self.largest_action)
 

@@ -73,7 +73,6 @@ class ShuffledDataset(PPODataset):
 
 
 def _rows_of(value: Any, rows: Tensor) -> Any:
-    """Return samples of a tensor or of a dict of tensors."""
     if isinstance(value, dict):
         return {name: _rows_of(item, rows) for name, item in value.items()}
     return value.index_select(0, rows)

@@ -43,7 +43,6 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
 
 
 def _config(settings: PpoSettings, experiment: str) -> dict[str, Any]:
-    """Return RL-Games' ``config`` section."""
     return {
         "name": experiment,
         "env_name": "rlgpu",

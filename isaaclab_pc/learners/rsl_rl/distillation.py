@@ -197,7 +197,6 @@ class ReplayDistillation(Distillation):
         return torch.where(self._teacher_acts[:, None], labels, student)
 
     def _keep(self, obs: TensorDict, labels: Tensor) -> None:
-        """Put a step's samples into the replay."""
         assert self.replay is not None
         if self._benched is not None:
             # A benched environment observes zeros. Another one's sample takes the place of its own: to leave it out,

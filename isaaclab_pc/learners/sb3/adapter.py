@@ -155,6 +155,5 @@ class _Policy(nn.Module):
 
 
 def _samples(agent_cfg: Mapping[str, Any]) -> int:
-    """Return the samples per update."""
     # A task of another package: the samples of its usual environments.
     return agent_cfg.get("samples_per_update", agent_cfg["n_steps"] * USUAL_NUM_ENVS)

@@ -169,7 +169,6 @@ class Agent(PPO):
         return {key: sum(epoch[key] for epoch in measured) / epochs for key in measured[-1]}
 
     def _adapt_learning_rate(self, divergence: float, desired: float) -> None:
-        """Keep the policy's change near the desired one."""
         divergence = average_number(float(divergence))
         lowest, highest = _LEARNING_RATES
         rate = self.present_learning_rate
@@ -181,7 +180,6 @@ class Agent(PPO):
             group["lr"] = rate
 
     def _prepare_step(self, *_: Any) -> None:
-        """Average the gradients of all processes, and clip those of actor and critic apart."""
         average_gradients(self.policy.parameters())
         clip_gradients(self.network, self.policy.parameters(), self._max_grad_norm)
 
@@ -205,7 +203,6 @@ class _EveryStep(BaseCallback):
 
 
 def _arguments(cfg: Mapping[str, Any], num_envs: int) -> dict[str, Any]:
-    """Return a configuration as the arguments of ``PPO``; the configuration is left as it is."""
     arguments = {key: copy.deepcopy(value) for key, value in cfg.items() if key not in _USED_ELSEWHERE}
     if read_groups(cfg) is None:
         return process_sb3_cfg(arguments, num_envs)

@@ -52,7 +52,6 @@ class GroupEnv(Sb3VecEnvWrapper):
         """Leave the environment open: its owner closes it."""
 
     def _process_obs(self, obs_dict: Any) -> Any:
-        """Return the groups that are read, as arrays of the environment's own types."""
         if self._groups is None:
             return super()._process_obs(obs_dict)
         return {name: _on_host(obs_dict[name]) for name in self._groups}

@@ -227,7 +227,6 @@ class _StockPolicy(nn.Module):
 
 
 def _shapes(name: str, space: Any) -> dict[str, Any]:
-    """Return the shape of each group of a space; one that is no dictionary is one group."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {group: own.shape for group, own in space.items()}
     return {} if space is None else {name: space.shape}

@@ -29,7 +29,6 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
 
 
 def _agent(settings: PpoSettings, experiment: str) -> dict[str, Any]:
-    """Return skrl's ``agent`` section."""
     adaptive = {"kl_threshold": settings.desired_kl, "min_lr": 1e-5, "max_lr": 1e-2, "lr_factor": 1.5}
     is_adaptive = settings.schedule == "adaptive"
     return {
