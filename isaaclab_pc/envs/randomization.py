@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
 
     # Isaac Lab's default goes round the variants; a task's own strategy stays.
     if cfg.scene.clone_cfg.clone_strategy is cloner.sequential:
-        cfg.scene.clone_cfg.clone_strategy = _KeyedChoice(cfg.seed or 0)
+        cfg.scene.clone_cfg.clone_strategy = partial(_keyed_choice, cfg.seed or 0)
 
 
 @configclass
@@ -120,15 +121,10 @@ class _SizesCfg(sim_utils.MultiAssetSpawnerCfg):
     """An object in the sizes of a level, the smallest first: not one of which the task varies the sizes itself."""
 
 
-class _KeyedChoice:
-    """Chooses each environment's variant by (seed, environment): a ``CloneCfg.clone_strategy``."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def __call__(self, weights: NDArray[np.float64], num_clones: int) -> NDArray[np.int64]:
-        bits = keyed_hash(self._seed, torch.arange(num_clones), _SIZE_STREAM)
-        return torch.remainder(bits, len(weights)).numpy()
+def _keyed_choice(seed: int, weights: NDArray[np.float64], num_clones: int) -> NDArray[np.int64]:
+    """Choose each environment's variant by (seed, environment); with a seed, a ``CloneCfg.clone_strategy``."""
+    bits = keyed_hash(seed, torch.arange(num_clones), _SIZE_STREAM)
+    return torch.remainder(bits, len(weights)).numpy()
 
 
 class Randomizer:

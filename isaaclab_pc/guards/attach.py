@@ -71,10 +71,7 @@ def _allowed_actions(env: Any, cfg: GuardCfg) -> tuple[Any, Any]:
 
 
 class _GuardFilter:
-    """Runs a :class:`StepGuard` in a foreign environment's steps, as a step filter.
-
-    Tensors of the task are copied before changes.
-    """
+    """Runs a :class:`StepGuard` as a foreign environment's filter. Tensors of the task are copied before changes."""
 
     def __init__(self, env: Any, guard: Guard) -> None:
         self._env = env

@@ -119,7 +119,7 @@ class Agent(PPO):
         # It resets the environments, which may have run other episodes since the last training.
         self.set_env(self.env)
         steps = (until - completed) * samples
-        self.learn(steps, _EveryStep(self.env), log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
+        self.learn(steps, _EveryStep(), log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """Fill the rollout; return whether to learn from it."""
@@ -189,16 +189,12 @@ class _EveryStep(BaseCallback):
 
     model: Agent
 
-    def __init__(self, env: GroupEnv) -> None:
-        super().__init__()
-        self._env = env
-
     def _on_training_start(self) -> None:
-        random_first_lengths(self._env)
+        random_first_lengths(self.model.env)
 
     def _on_step(self) -> bool:
         values = self.locals["values"].cpu().numpy()[:, 0]
-        self.locals["rewards"] += self.model.bootstrap * values * self._env.truncated
+        self.locals["rewards"] += self.model.bootstrap * values * self.model.env.truncated
         return True
 
 
