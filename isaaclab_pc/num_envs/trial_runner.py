@@ -103,7 +103,7 @@ def run_trial(
         device_budget=budgets.device,
         taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory(), use),
         log=str(log_path),
-        progress=_read_progress(result_path),
+        progress=Progress.read_or_none(phase_path(result_path)),
         repeated_lines=tuple(output.repeats.floods()),
     )
 
@@ -136,14 +136,6 @@ def _taken_by_others(trial: Trial, budgets: Budgets, host: int, use: GpuUse | No
     return taken_by_others(taken)
 
 
-def _read_progress(result_path: Path) -> Progress | None:
-    """Return the last progress of a child; None where it did not begin to train, or was ended while it wrote."""
-    try:
-        return Progress.read(phase_path(result_path))
-    except (OSError, ValueError):
-        return None
-
-
 @dataclass
 class _Watch:
     """Looks at a child until it is done or has to be ended."""
@@ -162,7 +154,7 @@ class _Watch:
         """Return the parent's verdict, if any, and the exit code."""
         while True:
             # In this order: the last look has all its memory until it was done.
-            is_done = _is_written(self.result_path)
+            is_done = Trial.read_or_none(self.result_path) is not None
             exceeded = self._exceeded_memory(exactly=is_done)
             if exceeded:
                 return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
@@ -172,7 +164,7 @@ class _Watch:
             returncode = self.tree.wait(INTERVAL)
             if returncode is not None:
                 return None, returncode
-            if (late := self._exceeded_time()) and not _is_written(self.result_path):
+            if (late := self._exceeded_time()) and Trial.read_or_none(self.result_path) is None:
                 return Trial(0, Outcome.TIMEOUT, detail=late), None
 
     def _exceeded_memory(self, *, exactly: bool) -> str:
@@ -188,7 +180,7 @@ class _Watch:
 
     def _exceeded_time(self) -> str:
         """Return which part took too long, the build or the rest, or an empty string."""
-        progress = _read_progress(self.result_path) if self._builds else None
+        progress = Progress.read_or_none(phase_path(self.result_path)) if self._builds else None
         if progress is not None and progress.phase is not TrainingPhase.BUILD:
             self._builds = False
             self._began = time.monotonic()
@@ -198,14 +190,6 @@ class _Watch:
         if seconds is None or time.monotonic() - self._began <= seconds:
             return ""
         return f"not {'built' if self._builds else 'done'} after {seconds:.0f} s"
-
-
-def _is_written(path: Path) -> bool:
-    """Whether a whole trial stands there."""
-    try:
-        return bool(Trial.read(path))
-    except (OSError, ValueError):
-        return False
 
 
 def _read_result(path: Path, num_envs: int) -> Trial | None:

@@ -105,10 +105,7 @@ class WorkerWatch:
 
     def progress(self) -> Progress | None:
         """Return the last activity of the process; None where it has not told."""
-        try:
-            return Progress.read(self._progress_path)
-        except (OSError, ValueError):
-            return None
+        return Progress.read_or_none(self._progress_path)
 
     def recent_oom_kills(self) -> int:
         """Return how many processes the kernel has killed for lack of memory just now."""
@@ -116,12 +113,9 @@ class WorkerWatch:
 
     def _read(self, now: float) -> None:
         """Read the newest beat, and note the memory after each iteration."""
-        try:
-            beat = Heartbeat.read(self._path)
-        except (OSError, ValueError):
-            return
+        beat = Heartbeat.read_or_none(self._path)
         before = self._last
-        if beat == before:
+        if beat is None or beat == before:
             return
 
         self._last = beat

@@ -65,6 +65,14 @@ class JsonRecord:
         """Read a record from a JSON file; raises OSError, or ValueError as :meth:`from_json` does."""
         return cls.from_json(path.read_bytes())
 
+    @classmethod
+    def read_or_none(cls, path: Path) -> Self | None:
+        """Read a record from a JSON file; None where there is none, or its writer is not done with it."""
+        try:
+            return cls.read(path)
+        except (OSError, ValueError):
+            return None
+
 
 @functools.cache
 def _adapter(record_type: type[Any]) -> TypeAdapter[Any]:
