@@ -96,7 +96,7 @@ class DemoFile:
             try:
                 self.parts.mkdir(parents=True, exist_ok=True)
                 stack.callback(_tidy, lock)
-                stack.enter_context(locked_file(lock, instead=instead))
+                stack.enter_context(locked_file(lock, instead))
             except Timeout:
                 stack.pop_all()
                 raise ConfigError(f"file={self.path}: another process is recording to it; give another file.") from None

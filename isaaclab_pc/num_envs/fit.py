@@ -131,7 +131,7 @@ def fit(
     goes_on = profile is not None and profile.doubt is not Doubt.SPEED and profile.is_unfinished(settings.max_trials)
     budgets = read_budgets()
     if profile is not None and profile.doubt is None and not goes_on and _has_headroom(profile, budgets):
-        return _result(profile, cached_reason(profile, cache.path), (), profile, settings, kept_as, cached=True)
+        return _result(profile, cached_reason(profile, cache.folder), (), profile, settings, kept_as, cached=True)
 
     known = _still_known(profile.trials, budgets) if profile is not None and goes_on else {}
     with _output_folder() as folder:
@@ -172,7 +172,7 @@ def fit(
         others = tuple(trial for trial in profile.trials if trial.num_envs != best.num_envs or not trial.fits)
         earlier = replace(profile, trials=others)
         found = replace(found, stop=profile.stop, trials=(*others, *tried), date=profile.date)
-        reason = confirmed_reason(best, cache.path)
+        reason = confirmed_reason(best, cache.folder)
     elif profile is not None and goes_on:
         earlier = replace(profile, trials=tuple(trial for trial in tried if trial in known.values()))
     if kept_as is not None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers of earlier searches, kept in one JSON file that many jobs may share."""
+"""Answers of earlier searches, kept in files that many jobs may share."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,20 +10,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from filelock import Timeout
-
 from isaaclab_pc.num_envs.search import Objective, StopReason
 from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial
 from isaaclab_pc.processes.caches import cache_root
 from isaaclab_pc.terminal.screen import current
-from isaaclab_pc.utils.files import locked_file, write_text_atomically
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-_VERSION = 4
-_LOCK_SECONDS = 10.0
-"""How long to wait for another job that writes the file [s]."""
+_VERSION = 5
+"""Part of each key: answers of a search that worked otherwise are not found."""
 _MAX_PROFILES = 300
-"""Profiles kept in the file; the oldest go first."""
+"""Profiles that are kept; the oldest go first."""
 
 
 class Doubt(StrEnum):
@@ -95,64 +92,41 @@ class Profile(JsonRecord):
         )
 
 
-def default_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where profiles are kept: `isaaclab_pc/profiles.json` in `XDG_CACHE_HOME`, or in `~/.cache`."""
-    return cache_root(environment) / "isaaclab_pc" / "profiles.json"
-
-
 def cache_key(parts: Mapping[str, object]) -> str:
     """Hash names and values of all that an answer depends on; their order does not matter."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([_VERSION, parts], sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 class ProfileCache:
-    """Profiles by key. Where the file cannot be read or written it warns once and goes on without."""
+    """Profiles by key, each in a file of its own, so that many jobs may write at once."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """Name the JSON file, which is made when first written; None: `default_path()`."""
-        self.path = path or default_path()
+    def __init__(self, folder: Path | None = None) -> None:
+        """Name the folder, which is made when first written; None: `isaaclab_pc/profiles` in the user's caches."""
+        self.folder = folder or cache_root() / "isaaclab_pc" / "profiles"
         self._warned = False
+
+    def path_of(self, key: str) -> Path:
+        """Return the file of a key, which may be missing."""
+        # Hashed, since a key may come from the record of a stranger's run.
+        return self.folder / f"{cache_key({'key': key})}.json"
 
     def get(self, key: str) -> Profile | None:
         """Return the profile kept under a key; None where there is none, or where somebody damaged it."""
-        try:
-            return Profile.from_dict(self._entries().get(key))
-        except ValueError:
-            return None
+        return Profile.read_or_none(self.path_of(key))
 
     def put(self, key: str, profile: Profile | None) -> None:
-        """Keep a profile, or forget the one that is there. Other processes may do the same at once: none is lost."""
+        """Keep a profile, or forget the one that is there; where that cannot be written, warn once and go on."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with locked_file(Path(f"{self.path}.lock"), _LOCK_SECONDS) as is_held:
-                if not is_held:
-                    self._warn_once("its file system has no locks, and searches that end at once may lose an answer")
-                entries = self._entries()
-                entries.pop(key, None)
-                if profile is not None:
-                    # At the end, as the newest.
-                    entries[key] = profile.to_dict()
-                newest = dict(list(entries.items())[-_MAX_PROFILES:])
-                write_text_atomically(self.path, json.dumps({"version": _VERSION, "profiles": newest}, indent=1))
-        except (OSError, Timeout) as error:
-            self._warn_once(f"the answer is not kept: {error}")
-
-    def _entries(self) -> dict[str, object]:
-        """Read the file's entries, unchecked."""
-        try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError) as error:
-            self._warn_once(f"it cannot be read: {error}")
-            return {}
-
-        if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("profiles"), dict):
-            self._warn_once("it was not written by this version and will be replaced")
-            return {}
-        return data["profiles"]
-
-    def _warn_once(self, reason: str) -> None:
-        if not self._warned:
-            current().warn(f"warning: profile cache {self.path}: {reason}")
-            self._warned = True
+            if profile is None:
+                self.path_of(key).unlink(missing_ok=True)
+                return
+            self.folder.mkdir(parents=True, exist_ok=True)
+            profile.write(self.path_of(key))
+            # Another job may remove the same ones at once.
+            with contextlib.suppress(FileNotFoundError):
+                for oldest in sorted(self.folder.glob("*.json"), key=os.path.getmtime)[:-_MAX_PROFILES]:
+                    oldest.unlink()
+        except OSError as error:
+            if not self._warned:
+                current().warn(f"warning: profile cache {self.folder}: the answer is not kept: {error}")
+                self._warned = True

@@ -100,7 +100,7 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
     with contextlib.ExitStack() as stack:
         with writing(folder / name):
             try:
-                stack.enter_context(locked_file(folder / name, timeout, instead))
+                stack.enter_context(locked_file(folder / name, instead, timeout))
             except Timeout:
                 raise ConfigError(f"{folder} is being trained by another process.") from None
         yield

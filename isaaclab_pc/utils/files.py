@@ -41,20 +41,17 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 @contextmanager
-def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator[bool]:
+def locked_file(path: Path, instead: str, timeout: float = 0.0) -> Iterator[None]:
     """Hold the lock of a file inside the block.
 
     Args:
         path: The file, which is there for its lock only, and is made where it is missing.
+        instead: The next step where the file system has no locks.
         timeout: How long to wait for another process [s].
-        instead: The next step of whoever must not go on without the lock; empty: the lock is a courtesy.
-
-    Yields:
-        Whether the lock is held: a file system may have none.
 
     Raises:
         filelock.Timeout: Another process holds it.
-        ConfigError: The file system has no locks, and ``instead`` is given.
+        ConfigError: The file system has no locks.
         OSError: The file cannot be made.
     """
     # filelock's own way out where there are no locks, a file that a process which is killed leaves behind, is none.
@@ -67,11 +64,10 @@ def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        if instead:
-            why = f"its file system has no locks ({error.strerror})"
-            raise ConfigError(f"{path} cannot be locked: {why}. {instead}") from None
+        why = f"its file system has no locks ({error.strerror})"
+        raise ConfigError(f"{path} cannot be locked: {why}. {instead}") from None
     try:
-        yield lock.is_locked
+        yield
     finally:
         lock.release()
 

@@ -27,7 +27,7 @@ PROFILE = Profile(64, 1000.0, 2 << 20, None, StopReason.COMPLETE, TRIALS)
 
 @pytest.fixture
 def cache(tmp_path: Path) -> ProfileCache:
-    cache = ProfileCache(tmp_path / "profiles.json")
+    cache = ProfileCache(tmp_path / "profiles")
     cache.put("key", PROFILE)
     return cache
 

@@ -71,26 +71,20 @@ def test_a_full_disk_is_told_from_other_errors(error, found):
 
 def test_a_lock_keeps_others_out_until_the_block_ends(tmp_path):
     path = tmp_path / "lock"
-    with locked_file(path) as is_held:
-        assert is_held
-        with pytest.raises(Timeout), locked_file(path, instead="Wait."):
-            pass
-    with locked_file(path) as is_held:
-        assert is_held
+    with locked_file(path, "Wait."), pytest.raises(Timeout), locked_file(path, "Wait."):
+        pass
+    with locked_file(path, "Wait."):
+        pass
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_where_the_file_system_has_no_locks_a_needed_one_is_refused_and_a_courtesy_is_left_out(
-    tmp_path, monkeypatch, number
-):
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch, number):
     without_locks(monkeypatch, number)
-    with pytest.raises(ConfigError, match=r"lock .*Go elsewhere\."):
-        locked_file(tmp_path / "lock", instead="Go elsewhere.").__enter__()
-    with locked_file(tmp_path / "lock") as is_held:
-        assert not is_held
+    with pytest.raises(ConfigError, match=r"lock .*Go elsewhere\."), locked_file(tmp_path / "lock", "Go elsewhere."):
+        pass
 
 
 def test_a_lock_whose_file_cannot_be_made_is_another_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError), locked_file(tmp_path / "file" / "lock"):
+    with pytest.raises(FileExistsError), locked_file(tmp_path / "file" / "lock", "Go elsewhere."):
         pass
