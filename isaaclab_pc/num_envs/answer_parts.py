@@ -4,14 +4,14 @@
 Loads no torch, and imports none of the sources.
 """
 
+import ast
 import functools
 import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import CodeType
 
 from isaaclab_pc.cli.task_names import task_modules
 from isaaclab_pc.learners import RUNNERS
@@ -60,16 +60,11 @@ def answer_parts(settings: RunSettings) -> Mapping[str, str]:
     # Such as assets.
     stats = [os.stat(value) for value in values if os.path.isfile(value)]
     return {
-        "settings": settings_that_matter(settings),
+        "settings": json.dumps(settings.model_dump(exclude=_IRRELEVANT), sort_keys=True),
         "files": json.dumps([(stat.st_size, stat.st_mtime_ns) for stat in stats]),
         "sources": _sources(settings.task),
         "versions": json.dumps(versions, sort_keys=True),
     }
-
-
-def settings_that_matter(settings: RunSettings) -> str:
-    """Return the settings that memory and speed depend on, as JSON, without the device."""
-    return json.dumps(settings.model_dump(exclude=_IRRELEVANT), sort_keys=True)
 
 
 @functools.cache
@@ -124,23 +119,13 @@ def _meaning(file: Path) -> bytes:
     if file.suffix != ".py":
         return content
     try:
-        # As with python -OO: without docstrings. Its code is quicker to hash than its tree.
-        return "\n".join(_parts(compile(content, "", "exec", dont_inherit=True, optimize=2))).encode()
+        return ast.dump(_WithoutDocstrings().visit(ast.parse(content))).encode()
     except (SyntaxError, ValueError):
         return content
 
 
-def _parts(code: CodeType) -> Iterator[str]:
-    """Yield all of compiled code but its lines in the file."""
-    names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    yield repr((names, code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount))
-    yield code.co_code.hex()
-    yield code.co_exceptiontable.hex()
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _parts(constant)
-        elif isinstance(constant, frozenset):
-            # Each process has an order of its own.
-            yield repr(sorted(map(repr, constant)))
-        else:
-            yield repr(constant)
+class _WithoutDocstrings(ast.NodeTransformer):
+    """Leaves out docstrings, those of fields included."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) else node
