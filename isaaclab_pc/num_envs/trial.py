@@ -4,16 +4,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
-
-from pydantic import AfterValidator
 
 from isaaclab_pc.physics.contacts import ContactUsage
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-SettingValue = bool | int | float | str
-"""Value of a setting."""
-Overrides = Mapping[str, SettingValue]
+Overrides = Mapping[str, bool | int | float | str]
 """Values of settings by dotted name, such as ``physics.contacts``, that take the place of the user's."""
 FIRST_BUILD_SECONDS = 900.0
 """Longest time until the first environment of a search is built [s]. On two CPU cores, compiling all kernels was seen
@@ -100,16 +95,6 @@ class MemoryReport:
     """Most memory that torch and Warp held on the GPU, used or not [bytes]; None on the CPU."""
 
 
-def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
-    """Refuse a reading that no solver gives: new buffer sizes are computed from it."""
-    if usage["num_envs"] < 1:
-        raise ValueError("num_envs is below 1")
-    buffers = (usage["contacts"], usage["constraints"])
-    if usage["share"] < 0 or any(buffer["used"] < 0 or buffer["capacity"] < 0 for buffer in buffers):
-        raise ValueError("a number is below 0")
-    return usage
-
-
 @dataclass(frozen=True)
 class Trial(JsonRecord):
     """One size that was tried, and its measurements.
@@ -152,7 +137,7 @@ class Trial(JsonRecord):
     """Whether the child refused the user's settings; `detail` is then the message for the user."""
     memory: MemoryReport | None = None
     """The child's own readings of its memory; None where it ended before it could report them."""
-    contacts: Annotated[ContactUsage, AfterValidator(_check_contact_usage)] | None = None
+    contacts: ContactUsage | None = None
     """How full the solver's contact buffers became; None where the solver gives no reading (PhysX)."""
     physx_buffers: Mapping[str, Count] = field(default_factory=dict)
     """Fields of ``sim.physics`` that PhysX found too small, each with the size that it asked for; 0: it named none."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from isaaclab_pc.utils.json_record import Count, NonNegative, Size
+
 if TYPE_CHECKING:
     import torch
 
@@ -26,9 +28,9 @@ _GRANULE = 8
 class BufferUsage(TypedDict):
     """One buffer since the start of the simulation."""
 
-    used: int
+    used: Count
     """Most entries that were needed at once; more than `capacity` where some did not fit."""
-    capacity: int
+    capacity: Count
     """Number of entries that the buffer holds."""
     overflowed: bool
     """Whether entries were dropped."""
@@ -37,14 +39,14 @@ class BufferUsage(TypedDict):
 class ContactUsage(TypedDict):
     """Both buffers of MuJoCo Warp, as plain numbers that can be written as JSON."""
 
-    num_envs: int
+    num_envs: Size
     """Environments that share the contacts."""
     contacts: BufferUsage
     """Contacts of all environments together: contact points, or pairs of shapes that are close where these are more,
     since both need an entry in a buffer of this capacity."""
     constraints: BufferUsage
     """Constraint rows of the environment that needed the most; each environment has this capacity."""
-    share: float
+    share: NonNegative
     """`used` over `capacity` of the fuller buffer; at least 1 once something was dropped."""
 
 
