@@ -30,6 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.utils.array_archive import NOT_READABLE, read_arrays
 from isaaclab_pc.utils.files import write_atomically
+from isaaclab_pc.utils.json_record import first_problem
 
 FORMAT = 1
 """Number of this layout; a file of another one is refused."""
@@ -130,9 +131,7 @@ def _check(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:
     try:
         _ABOUT.validate_python(about, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"dump={path} was not written by the guard: {where}: {first['msg'].lower()}.") from None
+        raise ConfigError(f"dump={path} was not written by the guard: {first_problem(error)}.") from None
 
     missing = [name for name in (*_PER_ENV, *_PER_STEP) if name not in arrays]
     if missing:

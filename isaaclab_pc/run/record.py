@@ -2,16 +2,15 @@
 """``run.json``, the record of a run, which play, resume and reports read. Loads no torch."""
 
 import json
-import math
 import platform
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_jsonable_python
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
@@ -21,6 +20,7 @@ from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.iteration_log import last_iteration
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.utils.files import write_text_atomically
+from isaaclab_pc.utils.json_record import first_problem
 from isaaclab_pc.utils.packages import installed_versions
 
 RECORD_NAME = "run.json"
@@ -267,9 +267,7 @@ class RunRecord:
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "it"
-            raise ConfigError(f"{path} is not the record of a run: {where}: {first['msg'].lower()}.") from None
+            raise ConfigError(f"{path} is not the record of a run: {first_problem(error)}.") from None
         add_progress(folder, data)
         return cls(folder, data)
 
@@ -281,7 +279,7 @@ class RunRecord:
     def update(self, **fields: Any) -> None:
         """Set fields of :attr:`data`, and write the file at once; a reader sees the old record or the new one."""
         self.note(**fields)
-        content = _without_nonfinite(self.data.model_dump())
+        content = to_jsonable_python(self.data.model_dump(), inf_nan_mode="null")
         write_text_atomically(self.folder / RECORD_NAME, json.dumps(content, indent=2) + "\n")
 
     def add_trial(self, trial: Trial) -> None:
@@ -343,17 +341,6 @@ def add_progress(folder: Path, data: RunData) -> None:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def _without_nonfinite(value: Any) -> Any:
-    """Replace NaN and inf, which JSON does not have, by null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): _without_nonfinite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nonfinite(item) for item in value]
-    return value
 
 
 def versions() -> dict[str, str]:

@@ -53,7 +53,7 @@ class JsonRecord:
         try:
             return _adapter(cls).validate_json(text)
         except ValidationError as error:
-            raise ValueError(_first_problem(error)) from None
+            raise ValueError(first_problem(error)) from None
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
@@ -79,7 +79,7 @@ def _adapter(record_type: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(record_type)
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """Return the first thing that is wrong as one line, the path of its field in front."""
     problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if problem["type"] == "json_invalid":

@@ -73,7 +73,7 @@ def test_a_run_that_goes_on_from_an_older_checkpoint_forgets_what_came_after_it(
 
 def test_a_failed_write_keeps_the_old_record(tmp_path):
     record = RunRecord.create(tmp_path, compose(), "reach")
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="object"):
         record.update(contacts={"broken": object()})
     assert RunRecord.load(tmp_path).data.status == "running"
     assert RunRecord.load(tmp_path).data.contacts is None
