@@ -16,14 +16,12 @@ from types import FrameType
 from typing import Protocol
 
 from isaaclab_pc.cluster.nodes import LEADER_SEARCHES_SECONDS, UNANSWERED, Place
-from isaaclab_pc.processes.child_process import STOP_SIGNALS
+from isaaclab_pc.processes.child_process import STOP_SIGNALS, handle_signals
 from isaaclab_pc.processes.death_signal import tied_to_this_process
 from isaaclab_pc.processes.output_filter import share_inlet
 
 NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
-
-_FIRST_RANK = "0"
 
 _ONLY_NODE = Place()
 
@@ -66,10 +64,7 @@ def main(argv: Sequence[str]) -> int:
     # Otherwise each rank takes all cores, and they wait for one another.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // args.ranks)))
     share_inlet()
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _send)
-    signal.signal(signal.SIGABRT, _send)
+    handle_signals((*STOP_SIGNALS, signal.SIGABRT), _send)
 
     several = args.nodes > 1
     with tempfile.TemporaryDirectory() as scratch:
@@ -145,7 +140,7 @@ def _send(number: int, _frame: FrameType | None) -> None:
     for child in psutil.Process().children():
         # A child that ends just now has no environment.
         with contextlib.suppress(psutil.Error):
-            if number == signal.SIGABRT or child.environ().get("RANK") == _FIRST_RANK:
+            if number == signal.SIGABRT or child.environ().get("RANK") == "0":
                 child.send_signal(number)
 
 

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -30,7 +29,7 @@ from isaaclab_pc.cluster.ranks import exit_code
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.ray_rank import Failure, Mailbox, run_rank
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.processes.child_process import STOP_SIGNALS, ExitCode
+from isaaclab_pc.processes.child_process import STOP_SIGNALS, ExitCode, SignalFlag
 from isaaclab_pc.processes.output_filter import share_inlet
 from isaaclab_pc.supervise.deaths import LOST_WORKER
 
@@ -110,9 +109,9 @@ def _train(args: argparse.Namespace, workers: int) -> int:
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     mailbox: Any = ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
-    received = _remember_signals()
     errors: list[Exception] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    # Ray has set handlers of its own before.
+    with SignalFlag((*STOP_SIGNALS, signal.SIGABRT)) as flag, tempfile.TemporaryDirectory() as scratch:
         trainer = TorchTrainer(
             run_rank,
             train_loop_config={
@@ -135,11 +134,11 @@ def _train(args: argparse.Namespace, workers: int) -> int:
         thread.start()
         while thread.is_alive():
             thread.join(_LOOK_SECONDS)
-            if received and not ray.get(mailbox.has_begun.remote()):
+            if flag.received and not ray.get(mailbox.has_begun.remote()):
                 # It may wait for hours until it has its place in the cluster.
-                return 128 + received[0]
-            _carry(mailbox, received)
-    failures = _carry(mailbox, received)
+                return flag.exit_code
+            _carry(mailbox, flag.received)
+        failures = _carry(mailbox, flag.received)
     return _code(failures, errors)
 
 
@@ -150,19 +149,6 @@ def _fit(trainer: TorchTrainer, errors: list[Exception]) -> None:
         trainer.fit()
     except Exception as error:
         errors.append(error)
-
-
-def _remember_signals() -> list[int]:
-    """Return a list to which signals are added from now on. Ray has set handlers of its own before."""
-    received: list[int] = []
-
-    def remember(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-
-    for number in (*STOP_SIGNALS, signal.SIGABRT):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, remember)
-    return received
 
 
 def _carry(mailbox: Any, received: list[int]) -> dict[int, Failure]:

@@ -17,7 +17,7 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.tuning import STOPPED_EARLY_NAME, Tuning, read_scores, read_trial
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.processes.child_process import GRACE_SECONDS
+from isaaclab_pc.processes.child_process import GRACE_SECONDS, handle_signals
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
 
@@ -191,6 +191,5 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
 
 def _heed_signals_as_ctrl_c() -> None:
     """Let other signals end the trials as Ctrl-C does, to which Tune listens; the cluster's block restores them."""
-    for number in (signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    others = (signal.SIGTERM, signal.SIGUSR2, signal.SIGHUP)
+    handle_signals(others, lambda *_: os.kill(os.getpid(), signal.SIGINT))

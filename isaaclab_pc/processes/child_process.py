@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
@@ -85,23 +85,24 @@ def is_stop(error: BaseException) -> bool:
     return isinstance(error, SystemExit) and isinstance(error.code, int) and was_stopped(error.code)
 
 
-def _on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+def handle_signals(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
     """Install a handler and return those before; a SIGHUP that nohup had ignored stays ignored."""
-    heeded = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, handler) for number in heeded}
 
 
 class SignalFlag:
-    """Remembers :data:`STOP_SIGNALS` instead of acting on them; a context manager that restores the old handlers."""
+    """Remembers signals instead of acting on them; a context manager that restores the old handlers."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Iterable[int] = STOP_SIGNALS) -> None:
         """Start with the signals that :func:`interruptible` could not act on."""
+        self._numbers = numbers
         self.received: list[int] = [*_unheeded]
         """Numbers of the signals, in the order in which they came."""
 
     def __enter__(self) -> Self:
         """Install the handlers."""
-        self._old_handlers = _on_stop_signals(self._on_signal)
+        self._old_handlers = handle_signals(self._numbers, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -219,7 +220,7 @@ def interruptible() -> Iterator[None]:
         _unheeded.append(number)
         raise SystemExit(128 + number)
 
-    old_handlers = _on_stop_signals(leave)
+    old_handlers = handle_signals(STOP_SIGNALS, leave)
     try:
         yield
     finally:
