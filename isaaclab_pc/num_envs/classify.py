@@ -4,7 +4,6 @@
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from isaaclab_pc.num_envs.trial import Outcome
 
@@ -72,21 +71,15 @@ _SIGNAL_EXIT = 128
 """Shells and launchers report death by signal N as exit code 128 + N."""
 
 
-@dataclass(frozen=True)
-class ContactOverflow:
-    """PhysX dropped contacts because its buffers were full."""
-
-    line: str
-    """Its first line about that, without surrounding blanks."""
-    sizes: dict[str, int]
-    """The largest size that PhysX asked for, for all environments together (the collision stack: bytes), by field of
-    ``sim.physics``; 0 where it named none."""
-
-
-def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
-    """Find PhysX's messages about contacts that it drops on a GPU in a program's output; None: there are none.
+def contact_overflow(lines: Iterable[str]) -> tuple[str, dict[str, int]]:
+    """Find PhysX's messages about contacts that it drops on a GPU in a program's output.
 
     PhysX raises no error for them. Other solvers are read directly (:mod:`isaaclab_pc.physics.contacts`).
+
+    Returns:
+        The first of these lines, and the largest size that PhysX asked for, for all environments together (the
+        collision stack: bytes), by field of ``sim.physics``; 0 where it named none. Both are empty where there are no
+        such lines.
     """
     first = ""
     sizes: dict[str, int] = {}
@@ -101,12 +94,17 @@ def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
         size = int(match["stream_size"] or match["stack_size"] or match["pairs_size"] or 0)
         sizes[field] = max(sizes.get(field, 0), size)
 
-    return ContactOverflow(first, sizes) if sizes else None
+    return first, sizes
+
+
+def first_line(pattern: re.Pattern[str], text: str) -> str:
+    """Return the first line that matches a pattern, stripped; empty where none does."""
+    return next((line.strip() for line in text.splitlines() if pattern.search(line)), "")
 
 
 def out_of_memory_line(text: str) -> str:
-    """Return the first line of a program's output that says it ran out of memory, stripped; empty: there is none."""
-    return next((line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)), "")
+    """Return the first line of a program's output that says it ran out of memory; empty: there is none."""
+    return first_line(_OUT_OF_MEMORY, text)
 
 
 def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[Outcome, str]:

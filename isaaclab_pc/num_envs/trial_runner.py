@@ -209,13 +209,13 @@ def _read_result(path: Path, num_envs: int) -> Trial | None:
 def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
     """Turn a trial into `Outcome.OVERFLOW` where its log says that PhysX dropped contacts."""
     with log_path.open(encoding="utf-8", errors="replace") as log:
-        overflow = contact_overflow(log)
-    if overflow is None:
+        line, sizes = contact_overflow(log)
+    if not sizes:
         return trial
     return replace(
         trial,
         outcome=Outcome.OVERFLOW,
         frames_per_second=0.0,
-        detail=overflow.line,
-        physx_buffers=overflow.sizes,
+        detail=line,
+        physx_buffers=sizes,
     )

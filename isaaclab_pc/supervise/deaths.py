@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from enum import StrEnum
 
-from isaaclab_pc.num_envs.classify import classify_exit
+from isaaclab_pc.num_envs.classify import classify_exit, first_line
 from isaaclab_pc.num_envs.trial import Outcome
 from isaaclab_pc.processes.child_process import ExitCode
 
@@ -80,13 +80,8 @@ def classify_death(
         return Death(DeathCause.KILLED, "ended by SIGKILL")
     if outcome is Outcome.OOM:
         return Death(DeathCause.OUT_OF_MEMORY, detail)
-    if lost := _first_line(_LOST_DEVICE, output):
+    if lost := first_line(_LOST_DEVICE, output):
         return Death(DeathCause.DEVICE_LOST, lost)
-    if may_lose_ranks and (lost := _first_line(_LOST_RANK, output)):
+    if may_lose_ranks and (lost := first_line(_LOST_RANK, output)):
         return Death(DeathCause.RANK_LOST, lost)
     return Death(DeathCause.CRASHED if outcome is Outcome.CRASH else DeathCause.ERROR, detail)
-
-
-def _first_line(pattern: re.Pattern[str], output: str) -> str:
-    """Return the first line that matches a pattern; empty where none does."""
-    return next((line.strip() for line in output.splitlines() if pattern.search(line)), "")

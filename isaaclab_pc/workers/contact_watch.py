@@ -33,14 +33,15 @@ class ContactWatch:
 
         warning = dropped_contacts(self.usage)
         *lines, self._half_line = (self._half_line + self._log.read()).split("\n")
-        if self.usage is None and (overflow := contact_overflow(lines)) is not None:
+        first, sizes = contact_overflow(lines) if self.usage is None else ("", {})
+        if sizes:
             advice = [
                 f"set env.sim.physics.{field}={math.ceil(_PHYSX_HEADROOM * size)}"
                 if size
                 else f"raise env.sim.physics.{field}"
-                for field, size in overflow.sizes.items()
+                for field, size in sizes.items()
             ]
-            warning = f"PhysX drops contacts ({overflow.line}): {', '.join(advice)}"
+            warning = f"PhysX drops contacts ({first}): {', '.join(advice)}"
         self._warned = bool(warning)
         return warning
 
