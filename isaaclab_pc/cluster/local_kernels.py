@@ -8,7 +8,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,19 +67,15 @@ def _add_missing(source: Path, target: Path) -> None:
 
 def _copy_whole(source: Path, goal: Path) -> None:
     """Copy a file or a folder so that it appears at once; where another process was faster, its copy stays."""
-    partial = goal.with_name(f".{goal.name}.{uuid.uuid4().hex}")
     try:
-        if source.is_dir():
-            shutil.copytree(source, partial)
-        else:
-            shutil.copy2(source, partial)
-        partial.rename(goal)
+        with tempfile.TemporaryDirectory(prefix=".", dir=goal.parent, ignore_cleanup_errors=True) as folder:
+            partial = Path(folder, goal.name)
+            if source.is_dir():
+                shutil.copytree(source, partial)
+            else:
+                shutil.copy2(source, partial)
+            partial.rename(goal)
     except OSError:
         # A folder that another process has filled meanwhile is not replaced.
         if not goal.exists():
             raise
-    finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)

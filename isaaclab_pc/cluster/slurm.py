@@ -10,7 +10,6 @@ signal and SLURM still counts the job as running, so never after scancel.
 """
 
 import contextlib
-import importlib.util
 import io
 import os
 import re
@@ -32,6 +31,7 @@ from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.user_stream import standard_streams
+from isaaclab_pc.utils.packages import installed_versions
 
 _CLUSTERS = {"slurm": "slurm", "submitit_local": "local"}
 """Values of ``hydra/launcher`` that submit runs, and the executor of submitit for each; ``local`` tries jobs without a
@@ -160,11 +160,7 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
 
 def _parameters(command: Command, options: SubmitSettings) -> dict[str, Any]:
     """Compose and check the launcher's settings; those that are null are left out."""
-    try:
-        found = importlib.util.find_spec("hydra_plugins.hydra_submitit_launcher")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
+    if not installed_versions(["hydra-submitit-launcher"]):
         raise ConfigError(f"{LAUNCHER}={command.launcher} needs submitit: pip install 'isaaclab_pc[cluster]'.")
 
     named = replace(command, settings=["hydra.job.name=isaaclab_pc", *command.settings])
@@ -213,7 +209,6 @@ def _job_folder(text: str) -> Path:
 
 
 def _check_share(settings: RunSettings, parameters: dict[str, Any]) -> None:
-    """Refuse a run that wants more of the cluster than its job will have."""
     if settings.nodes > 1:
         raise ConfigError(
             f"nodes={settings.nodes}: a job has one node here; docs/several-gpus.md starts several by srun."
@@ -287,7 +282,6 @@ def _requeue_lines(restarts: int) -> list[str]:
 
 
 def _show(executor: Any, runs: int) -> None:
-    """Print the batch script."""
     if not hasattr(executor, "_submitit_command_str") or not executor._make_submission_file_text("", ""):
         print("dry run: submitit's local executor writes no batch script", flush=True)
         return

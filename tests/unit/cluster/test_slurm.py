@@ -317,7 +317,7 @@ def test_where_slurm_or_submitit_is_missing_it_is_said_in_one_line(cluster, capf
     assert "sbatch" in line
     assert "dry_run=true" in line
 
-    monkeypatch.setattr(slurm.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(slurm, "installed_versions", lambda names: {})
     assert cluster.submit() == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert "isaaclab_pc[cluster]" in line
