@@ -59,10 +59,6 @@ class FitResult:
     """One sentence for the terminal."""
     overrides: Overrides = field(default_factory=dict)
     """Settings that the winner has to be run with in place of the user's."""
-    host_bytes: int = 0
-    """Its peak of host memory [bytes]."""
-    device_bytes: int | None = None
-    """Its peak of GPU memory [bytes]; None on the CPU."""
     earlier_trials: tuple[Trial, ...] = ()
     """Of a cached answer, the trials of the search that found it, without that of a size that was tried again now."""
     earlier_date: str = ""
@@ -191,15 +187,12 @@ def _result(
     *,
     cached: bool,
 ) -> FitResult:
-    """Return an answer, from trials of now, from an earlier search, or from both."""
     return FitResult(
         num_envs=profile.num_envs,
         trials=trials,
         cached=cached,
         reason=reason,
         overrides=profile.overrides,
-        host_bytes=profile.host_bytes,
-        device_bytes=profile.device_bytes,
         earlier_trials=() if earlier is None else earlier.trials,
         earlier_date="" if earlier is None else earlier.date,
         answer=None if kept_as is None else profile.as_answer(kept_as, settings.resolved_objective),

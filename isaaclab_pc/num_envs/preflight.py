@@ -47,10 +47,6 @@ class Problem:
     sized: bool = False
     """Whether the problem may go away with fewer environments."""
 
-    def __str__(self) -> str:
-        """Return the message."""
-        return self.message
-
 
 def check_run(env_cfg: Any, machine: Machine, *, trial: bool) -> list[str]:
     """Refuse a run that cannot work, before a simulator starts; return the warnings for its user.
@@ -103,12 +99,11 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
 
 
 def _refuse_errors(findings: list[Problem], *, trial: bool) -> list[str]:
-    """Raise the errors, and return the warnings."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
-        raise kind("\n".join(map(str, errors)))
-    return [str(finding) for finding in findings]
+        raise kind("\n".join(error.message for error in errors))
+    return [finding.message for finding in findings]
 
 
 def preflight(env_cfg: Any, machine: Machine) -> list[Problem]:
@@ -137,10 +132,6 @@ def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
     """Yield path, config and renderer of the cameras that render; our tasks know which do not."""
     others = [f"env.scene.{name}" for name in env_cfg.unrendered()] if hasattr(env_cfg, "unrendered") else []
     return (camera for camera in _cameras(env_cfg) if camera[0] not in others)
-
-
-def _warning(message: str) -> Problem:
-    return Problem("warning", message)
 
 
 def _too_many(message: str) -> Problem:
@@ -173,7 +164,8 @@ def _check_rtx(env_cfg: Any) -> Iterator[Problem]:
                 f"num_envs=auto, scaling.max={RTX_PARTITIONS}.",
             )
         elif renderer == "isaac_rtx" and num_envs > RTX_TILES:
-            yield _warning(
+            yield Problem(
+                "warning",
                 f"num_envs={num_envs}: above {RTX_TILES} views of {path}, Isaac Sim's RTX renderer was seen to mix up "
                 f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less.",
             )
@@ -213,7 +205,8 @@ def _check_environments(env_cfg: Any, free: int) -> Iterator[Problem]:
 def _check_threads(machine: Machine) -> Iterator[Problem]:
     """Find more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
     if machine.threads > machine.cores:
-        yield _warning(
+        yield Problem(
+            "warning",
             f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
             f"environment variable OMP_NUM_THREADS={machine.cores}.",
         )

@@ -103,7 +103,6 @@ class ProfileCache:
     def __init__(self, folder: Path | None = None) -> None:
         """Name the folder, which is made when first written; None: `isaaclab_pc/profiles` in the user's caches."""
         self.folder = folder or cache_root() / "isaaclab_pc" / "profiles"
-        self._warned = False
 
     def path_of(self, key: str) -> Path:
         """Return the file of a key, which may be missing."""
@@ -115,7 +114,7 @@ class ProfileCache:
         return Profile.read_or_none(self.path_of(key))
 
     def put(self, key: str, profile: Profile | None) -> None:
-        """Keep a profile, or forget the one that is there; where that cannot be written, warn once and go on."""
+        """Keep a profile, or forget the one that is there; warn where that cannot be written."""
         try:
             if profile is None:
                 self.path_of(key).unlink(missing_ok=True)
@@ -127,6 +126,4 @@ class ProfileCache:
                 for oldest in sorted(self.folder.glob("*.json"), key=os.path.getmtime)[:-_MAX_PROFILES]:
                     oldest.unlink()
         except OSError as error:
-            if not self._warned:
-                current().warn(f"warning: profile cache {self.folder}: the answer is not kept: {error}")
-                self._warned = True
+            current().warn(f"warning: profile cache {self.folder}: the answer is not kept: {error}")

@@ -109,7 +109,6 @@ class SizeTrials:
         return trial
 
     def _run_once(self, num_envs: int) -> Trial:
-        """Try a size in the time that is left."""
         result_path = self.folder / f"{num_envs}.json"
         log_path = self.folder / f"{num_envs}.log"
         argv = self.command(num_envs, result_path, self.overrides)

@@ -51,10 +51,7 @@ def capacity(trials: Sequence[Trial], margin: float = MARGIN) -> float:
 
 
 def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
-    """Predict how many more environments fit into the memory that the last of these sizes leaves free [bytes].
-
-    ``curved`` fits a parabola through three points instead of a line through two.
-    """
+    """Predict how many more environments fit into the memory that the last of these sizes leaves free [bytes]."""
     apart = [points[-1]]
     for point in reversed(points):
         if point[0] * _APART <= apart[-1][0]:
@@ -66,6 +63,7 @@ def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
     n1, used1 = others[0]
     slope = (used - used1) / (n - n1)
 
+    # A parabola through three points, instead of the line through two.
     if curved and len(others) > 1:
         n2, used2 = others[1]
         bend = (slope - (used1 - used2) / (n1 - n2)) / (n - n2)

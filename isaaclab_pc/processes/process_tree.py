@@ -202,7 +202,6 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _resident(process: psutil.Process) -> int:
-    """Return the resident memory of a process [bytes]; 0 when it is gone."""
     try:
         return process.memory_info().rss
     except psutil.Error:

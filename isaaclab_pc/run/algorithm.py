@@ -122,7 +122,6 @@ def _agent(settings: RunSettings) -> str:
 
 
 def _check_recurrent(settings: RunSettings, chosen: str) -> None:
-    """Refuse a memory that nothing here can train."""
     if settings.recurrent is None:
         return
     if settings.runner not in _RECURRENT or chosen != "ppo":
@@ -138,11 +137,10 @@ def _check_recurrent(settings: RunSettings, chosen: str) -> None:
 
 
 def _check_rewards(settings: RunSettings, chosen: str) -> None:
-    """Refuse what does not go together with an algorithm that learns from rewards."""
-    for key, algorithm in {"teacher": "distill", "replay_samples": "distill", "init": "ppo"}.items():
+    for key in ("teacher", "replay_samples"):
         value = getattr(settings, key)
-        if value is not None and chosen != algorithm:
-            raise ConfigError(f"{key}={value} has no effect with algorithm={chosen}: give algorithm={algorithm}.")
+        if value is not None:
+            raise ConfigError(f"{key}={value} has no effect with algorithm={chosen}: give algorithm=distill.")
     if settings.init is not None and settings.runner != "rsl_rl":
         raise ConfigError(f"init={settings.init} with runner={settings.runner}: give runner=rsl_rl, which can distill.")
 

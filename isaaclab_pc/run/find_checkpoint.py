@@ -121,7 +121,6 @@ def _checkpoints(record: RunRecord, which: Literal["latest", "best"]) -> list[Pa
 
 
 def _first_intact(checkpoints: list[Path]) -> Path:
-    """Return the first checkpoint that can be read, and warn of those before it."""
     *others, last = checkpoints
     for path in others:
         try:

@@ -112,7 +112,6 @@ class WorkerWatch:
         return self._oom.look(self._clock())
 
     def _read(self, now: float) -> None:
-        """Read the newest beat, and note the memory after each iteration."""
         beat = Heartbeat.read_or_none(self._path)
         before = self._last
         if beat is None or beat == before:

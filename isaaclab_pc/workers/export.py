@@ -139,7 +139,6 @@ class _Frame:
 
 
 def _record(session: Session, seed: int) -> list[_Frame]:
-    """Let the policy act, and return the frames."""
     base = session.env.unwrapped
     sensor = base.point_cloud if isinstance(base, PointCloudEnv) else None
     recorder = CloudRecorder(sensor) if sensor is not None else None

@@ -47,16 +47,16 @@ def open_metric_log(settings: RunSettings, record: RunRecord, warn: Callable[[st
 
     Where the tracker cannot be used, ``warn`` is called and the training goes on without.
     """
-    if settings.logger != "wandb":
+    run = None
+    if settings.logger == "wandb":
+        try:
+            run = _wandb_run(settings, record)
+        except Exception as error:
+            warn(f"warning: logger=wandb: it cannot be started ({type(error).__name__}: {error}); training without it")
+    if run is None:
         yield MetricLog(None, warn)
         return
 
-    try:
-        run = _wandb_run(settings, record)
-    except Exception as error:
-        warn(f"warning: logger=wandb: it cannot be started ({type(error).__name__}: {error}); training without it")
-        yield MetricLog(None, warn)
-        return
     try:
         yield MetricLog(lambda values, step: run.log(values, step=step), warn)
     finally:

@@ -257,16 +257,15 @@ def parse_value(text: str) -> Any:
 
 def _may_be_none(owner: Any, name: str, present: Any) -> bool:
     """Whether a field takes None: it is None now, or its type says so."""
-    if present is None:
-        return True
-    declared = getattr(type(owner), "__dataclass_fields__", {}).get(name)
-    return declared is not None and "None" in str(declared.type)
+    return present is None or "None" in _declared(owner, name)
 
 
 def _declared(owner: Any, name: str) -> str:
     """Return the type of a config's field as it is written there; empty for a dict."""
     declared = getattr(type(owner), "__dataclass_fields__", {}).get(name)
-    return "" if declared is None else getattr(declared.type, "__name__", str(declared.type))
+    if declared is None:
+        return ""
+    return declared.type.__name__ if isinstance(declared.type, type) else str(declared.type)
 
 
 def _type_names(owner: Any, name: str) -> list[str]:

@@ -56,7 +56,6 @@ def _hand_over(trial: Trial, path: Path) -> None:
 
 
 def _train_briefly(job: ProbeJob) -> None:
-    """Train, and write the trial."""
     settings, num_envs = job.settings, job.num_envs
     search = SearchSettings.of(settings) if settings.num_envs == "auto" else None
     # As many as the user asked for are never too many for the agent.

@@ -280,7 +280,6 @@ def _apply_guard(guard: GuardCfg, settings: GuardSettings) -> None:
 
 
 def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
-    """Write the settings of this package's tasks into the env config."""
     from isaaclab_pc.envs.point_cloud_env_cfg import check_points, fit_depth_camera
 
     env_cfg.obs = settings.obs
@@ -316,7 +315,6 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
 
 
 def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:
-    """Put the robot that was asked for into the scene of one of this package's tasks."""
     name = settings.robot
     if name == DEFAULT_ROBOT:
         return

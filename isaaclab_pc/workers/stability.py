@@ -55,7 +55,6 @@ def measure(job: StabilityJob, *_: object) -> int:
 
 
 def _expert_success(env: Any, settings: RunSettings) -> float | None:
-    """Return the success rate of the task's expert; None where it has none."""
     if not hasattr(env.unwrapped, "expert"):
         return None
     policy = env.unwrapped.expert()

@@ -113,7 +113,6 @@ def _hold_to_budget(settings: RunSettings, gpu: OwnMemory | None) -> None:
 
 
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
-    """Tell the user and the record of the session."""
     resolved = session.resolved
     if record.data.answer is not None:
         record.note(configuration=configuration_digest(settings, int(settings.num_envs)))

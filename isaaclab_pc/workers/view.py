@@ -222,7 +222,6 @@ class _Viewer:
             yield Watch(env, act, controls, recorder, actor, drive)
 
     def _report_faults(self, watch: Watch) -> None:
-        """Print the guard's findings, if there are any."""
         counts = [f"{cause} {count}" for cause, count in guard_counts(watch.env).items() if count > 0]
         if counts:
             self.screen.say(f"the guard found: {', '.join(counts)}")
@@ -233,7 +232,6 @@ class _Viewer:
 
 
 def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRecording | Mp4Recording:
-    """Begin a recording, of the kind that the path's suffix names."""
     if path.suffix == _FILM:
         from isaaclab_pc.viewer.mp4_recording import Mp4Recording
 

@@ -63,7 +63,7 @@ def only(cfg: Any, severity: str, setting: str, machine: Machine = MACHINE) -> P
     """Return the only finding, which has this severity and names this setting."""
     (finding,) = check(cfg, machine)
     assert finding.severity == severity
-    assert setting in str(finding)
+    assert setting in finding.message
     return finding
 
 
@@ -82,7 +82,7 @@ def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, m
     assert check(cfg) == []
     installed()
     finding = only(cfg, "error", "env.scene.camera.renderer_cfg")
-    assert module in str(finding)
+    assert module in finding.message
     assert not finding.sized
 
 
