@@ -8,7 +8,9 @@ from enum import StrEnum
 from isaaclab_pc.physics.contacts import ContactUsage
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
-Overrides = Mapping[str, bool | int | float | str]
+SettingValue = bool | int | float | str
+"""Value of a setting."""
+Overrides = Mapping[str, SettingValue]
 """Values of settings by dotted name, such as ``physics.contacts``, that take the place of the user's."""
 FIRST_BUILD_SECONDS = 900.0
 """Longest time until the first environment of a search is built [s]. On two CPU cores, compiling all kernels was seen
