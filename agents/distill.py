@@ -86,6 +86,11 @@ class DistillSettings:
     encoder: EncoderSettings = _ENCODER
     """The student's encoders."""
 
+    @property
+    def minibatch_size(self) -> int:
+        """Samples per gradient step."""
+        return self.samples_per_update // self.algorithm.num_mini_batches
+
 
 DEFAULT = DistillSettings()
 """Hyperparameters of most tasks; found with ``lift``."""

@@ -120,6 +120,11 @@ class PpoSettings:
                 f"samples_per_update={self.samples_per_update} is no multiple of num_minibatches={self.num_minibatches}"
             )
 
+    @property
+    def minibatch_size(self) -> int:
+        """Samples per gradient step."""
+        return self.samples_per_update // self.num_minibatches
+
     def network(self) -> dict[str, Any]:
         """Return the arguments of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic` that reads point clouds."""
         return {

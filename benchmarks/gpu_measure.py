@@ -81,7 +81,7 @@ def encoder(args: argparse.Namespace) -> dict[str, Any]:
 
     sizes = ppo.sizes(ppo.DEFAULT) if args.agent == "ppo" else distill.distill_sizes(distill.DEFAULT)
     agent = sizes["large"]
-    count = args.num_envs or agent.samples_per_update // agent.num_minibatches
+    count = args.num_envs or agent.minibatch_size
     clouds = {"points": torch.rand(count, CLOUD, 3, device=args.device).half()}
 
     result: dict[str, Any] = {"clouds": count, "frequencies": len(agent.encoder.point_frequencies)}
