@@ -181,7 +181,7 @@ def _listing() -> tuple[dict[str, Traits], dict[str, str]]:
         errors.seek(0)
         why = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"])[-1]
 
-    # The listing, or the package whose import has ended the process, of which Isaac Lab's own is the first.
+    # The listing, or the package that was being imported when the process ended; Isaac Lab's own is the first.
     last = json.loads(lines[-1]) if lines else "isaaclab_tasks"
     if isinstance(last, str):
         raise ConfigError(f"{last} cannot be imported: {why}. Mend it or uninstall it.")

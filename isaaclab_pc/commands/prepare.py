@@ -32,8 +32,11 @@ def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettin
     require_library(settings.runner)
     settings = choose_algorithm(prepare(settings), begins=begins)
     if settings.sim2real:
-        meant = " ".join([f"points.realism={settings.points.realism}", *settings.env_overrides])
-        current().say(f"sim2real=true: {meant}; an iteration takes about three times as long as without")
+        # Of two overrides of a field, the last one counts.
+        overrides = dict(text.split("=", 1) for text in settings.env_overrides)
+        meant = {"points.realism": settings.points.realism, **overrides}
+        text = " ".join(f"{name}={value}" for name, value in meant.items())
+        current().decide(f"sim2real=true: {text}; an iteration takes about three times as long as without", **meant)
     check_logger(settings)
     check_gpus(settings)
     check_cluster(settings)

@@ -128,7 +128,7 @@ class Tripwire:
             yield from network.buffers()
 
     def _restore_or_keep_buffers(self, bad: Tensor) -> None:
-        """Restore the kept buffers if the update was bad or those of now are; else keep these. Waits for nothing."""
+        """Restore the kept buffers if the update was bad or the present ones are not finite; else keep these."""
         buffers = list(self._buffers())
         finite = [buffer.isfinite().all() for buffer in buffers if buffer.is_floating_point()]
         if not finite:

@@ -2,6 +2,7 @@
 """The parent of a run, with a fake worker behind the process boundary."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -47,6 +48,13 @@ def test_a_run_has_one_folder_with_its_settings_and_record(folder, runs, seen, r
     assert chosen == (record(run)["algorithm"], record(run)["teacher"]) == ("distill", "expert")
     assert record(run)["status"] == "completed"
     assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
+
+
+def test_a_run_tells_the_settings_that_sim2real_stands_for(folder, capfd):
+    assert main([*BASE, "sim2real=true", "env.history_length=2", "--json"]) == 0
+    events = map(json.loads, capfd.readouterr().out.splitlines())
+    (values,) = (event["values"] for event in events if "points.realism" in event.get("values", {}))
+    assert values == {"points.realism": "mixed", "env.randomization": "hard", "env.history_length": "2"}
 
 
 def test_a_teacher_that_is_trained_first_has_a_run_of_its_own(folder, runs, seen, record, capsys):
