@@ -14,20 +14,17 @@ from isaaclab_pc.cli.command_line import EVERY_SETTING, Command, Takes, parse_co
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
-from isaaclab_pc.cluster.start import check_cluster
 from isaaclab_pc.commands.num_envs import num_envs_per_process
-from isaaclab_pc.commands.prepare import prepare
+from isaaclab_pc.commands.prepare import prepare, prepare_training
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners import require_library
 from isaaclab_pc.num_envs.fit import FitResult, ProbeError
 from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.words import memory
-from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm
+from isaaclab_pc.run.algorithm import TRAIN
 from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.run.platform import check_gpus
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import make_table, table_console
@@ -82,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     if STABILITY in argv:
         if "visualizer" in command.given:
             raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
-        return measure_stability(command, compose_for_platform(command))
+        return measure_stability(command, prepare(compose(command.settings, command.env, command.agent)))
     try:
         return run(command)
     except ProbeError as error:
@@ -90,18 +87,9 @@ def main(argv: Sequence[str]) -> int:
         return ExitCode.FAILED
 
 
-def compose_for_platform(command: Command) -> RunSettings:
-    """Compose the settings of a command line, with the device and the physics backend that will run."""
-    settings = compose(command.settings, command.env, command.agent)
-    require_library(settings.runner)
-    return prepare(settings)
-
-
 def run(command: Command) -> int:
     """Search for the number of environments."""
-    settings = choose_algorithm(compose_for_platform(command))
-    check_gpus(settings)
-    check_cluster(settings)
+    settings = prepare_training(compose(command.settings, command.env, command.agent))
     if settings.teacher == TRAIN:
         raise ConfigError(f"teacher={TRAIN}: there is nothing to measure yet; give obs=state for the teacher's run.")
     if "scaling.cache" not in command.given:

@@ -78,8 +78,6 @@ def open_session(
 
     from isaaclab.utils.io import dump_yaml
 
-    from isaaclab_pc.physics.asset_checks import check_scene
-
     # Where Isaac Lab's own scripts leave them; before runners, which change their configs.
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
@@ -87,8 +85,6 @@ def open_session(
     with open_env(resolved, watch, prepare) as env:
         if watch is not None:
             watch.after_env(env)
-        if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-            warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
         if learns:
             space = env.unwrapped.single_observation_space
             free = Machine.here(settings.device).free_bytes

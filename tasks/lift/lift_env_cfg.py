@@ -27,8 +27,6 @@ class LiftEnvCfg(LiftingEnvCfg):
     robots: tuple[str, ...] = ("franka", "ur5e")
     episode_length_s: float = 4.0
     randomized: tuple[str, ...] = ("cube",)
-    observation_space: int = 35
-    state_space: int = 52
 
     cube_lower: tuple[float, float, float] = (0.4, -0.2, -0.7854)
     """Smallest x [m], y [m] and yaw [rad] of the cube after a reset, in the environment frame."""

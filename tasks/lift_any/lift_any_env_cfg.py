@@ -47,8 +47,6 @@ class LiftAnyEnvCfg(LiftingEnvCfg):
     scene: LiftAnySceneCfg = LiftAnySceneCfg()
     episode_length_s: float = 5.0
     randomized: tuple[str, ...] = ("object",)
-    observation_space: int = 38
-    state_space: int = 55
     action: Literal["tool_delta", "tool_pose", "joint_delta", "joint_position"] = "tool_pose"
     """As in the base class; ``tool_delta`` cannot turn the gripper to an object."""
 

@@ -24,8 +24,6 @@ class OpenDrawerEnvCfg(PointCloudEnvCfg):
     scene: OpenDrawerSceneCfg = OpenDrawerSceneCfg()
     episode_length_s: float = 4.0
     gripper: bool = True
-    observation_space: int = 29
-    state_space: int = 39
 
     cabinet_lower: tuple[float, float, float] = (0.62, -0.15, -0.35)
     """Smallest x [m], y [m] and yaw [rad] of the cabinet after a reset, in the environment frame; at yaw 0 the drawer

@@ -68,8 +68,6 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     episode_length_s: float = 10.0
     gripper: bool = True
     randomized: tuple[str, ...] = ("peg",)
-    observation_space: int = 32
-    state_space: int = 68
     action: Literal["tool_delta", "tool_pose", "joint_delta", "joint_position"] = "tool_pose"
     """As in the base class; ``tool_delta`` cannot turn the peg, and motions of single joints wind the arm up."""
 

@@ -31,8 +31,6 @@ class PushEnvCfg(PointCloudEnvCfg):
     episode_length_s: float = 4.0
     gripper: bool = True
     randomized: tuple[str, ...] = ("cube",)
-    observation_space: int = 29
-    state_space: int = 51
 
     cube_lower: tuple[float, float, float] = (0.4, -0.1, -0.7854)
     """Smallest x [m], y [m] and yaw [rad] of the cube after a reset, in the environment frame."""

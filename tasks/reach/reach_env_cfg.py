@@ -24,8 +24,6 @@ class ReachEnvCfg(PointCloudEnvCfg):
     scene: ReachSceneCfg = ReachSceneCfg()
     robots: tuple[str, ...] = ("franka", "ur5e")
     episode_length_s: float = 2.0
-    observation_space: int = 24
-    state_space: int = 30
 
     target_lower: tuple[float, float, float] = (0.35, -0.25, 0.1)
     """Smallest target position in the environment frame [m]."""

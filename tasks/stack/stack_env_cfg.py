@@ -37,8 +37,6 @@ class StackEnvCfg(PointCloudEnvCfg):
     episode_length_s: float = 6.0
     gripper: bool = True
     randomized: tuple[str, ...] = ("cube_a", "cube_b")
-    observation_space: int = 35
-    state_space: int = 62
 
     middle_lower: tuple[float, float] = (0.42, -0.12)
     """Smallest x and y of the point midway between the cubes after a reset, in the environment frame [m]."""

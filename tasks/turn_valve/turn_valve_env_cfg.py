@@ -26,8 +26,6 @@ class TurnValveEnvCfg(PointCloudEnvCfg):
     scene: TurnValveSceneCfg = TurnValveSceneCfg()
     episode_length_s: float = 5.0
     gripper: bool = True
-    observation_space: int = 36
-    state_space: int = 52
 
     valve_lower: tuple[float, float] = (0.46, -0.12)
     """Smallest x and y of the valve after a reset, in the environment frame [m]."""

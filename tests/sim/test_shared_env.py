@@ -16,7 +16,6 @@ from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards.step_guard import NoStepGuard
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
-from isaaclab_pc.physics.asset_checks import check_scene
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE
 from tests.sim.checked_state import CheckedState
 
@@ -333,24 +332,6 @@ def test_a_task_that_describes_more_than_it_returns_is_refused(env, monkeypatch:
     monkeypatch.setattr(env, "task_quantities", lambda: more)
     with pytest.raises(ConfigError, match="task_quantities"):
         env._configure_gym_env_spaces()
-
-
-def test_the_assets_are_sound_and_an_unsound_drive_is_found(
-    env, changed: Callable, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changed()
-    step(env, [0.0, 0.0, 0.0])
-    assert check_scene(env.scene, env.cfg.sim) == []
-    for actuator in env.robot.actuators.values():
-        # As if Isaac Lab computed its force once per physics step.
-        monkeypatch.setattr(actuator, "is_implicit_model", False)
-    warnings = check_scene(env.scene, env.cfg.sim)
-    # The shoulder carries the most, the wrist has small gains, and on PhysX the fingers have their motor's inertia.
-    sound = ["panda_joint2", "panda_joint6"]
-    sound += ["panda_finger_joint1", "panda_finger_joint2"] if backend == "ovphysx" else []
-    unsound = [name for name in env.robot.joint_names if name not in sound]
-    assert [name for name in env.robot.joint_names if any(f"{name} (" in line for line in warnings)] == unsound
-    assert len(warnings) == len(unsound)
 
 
 def test_newtons_contacts_are_watched_and_physx_gives_no_reading(env, backend: str) -> None:
