@@ -66,6 +66,7 @@ def _sim2real_overrides(plain: dict[str, Any]) -> tuple[str, ...]:
             f"sim2real=true with obs={plain['obs']}: only clouds are given a camera's errors. Use obs=points."
         )
     plain["points"]["realism"] = plain["points"]["realism"] or "mixed"
+    plain["points"]["num_points"] = plain["points"]["num_points"] or 128
     return "env.randomization=hard", "env.history_length=3"
 
 

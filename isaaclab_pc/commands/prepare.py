@@ -34,9 +34,10 @@ def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettin
     if settings.sim2real:
         # Of two overrides of a field, the last one counts.
         overrides = dict(text.split("=", 1) for text in settings.env_overrides)
-        meant = {"points.realism": settings.points.realism, **overrides}
+        points = settings.points
+        meant = {"points.realism": points.realism, "points.num_points": points.num_points, **overrides}
         text = " ".join(f"{name}={value}" for name, value in meant.items())
-        current().decide(f"sim2real=true: {text}; an iteration takes about three times as long as without", **meant)
+        current().decide(f"sim2real=true: {text}; an iteration takes more than twice as long as without", **meant)
     check_logger(settings)
     check_gpus(settings)
     check_cluster(settings)

@@ -2,6 +2,7 @@
 """Algorithm and teacher of a run. Chosen once, in the parent; loads no torch."""
 
 from pathlib import Path
+from typing import Any
 
 from isaaclab_pc.cli.task_names import has_expert, has_sizes, require_expert
 from isaaclab_pc.errors import ConfigError
@@ -59,14 +60,16 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
         _check_rewards(settings, chosen)
         if begins and init is not None:
             init, student = _find_student(settings, init)
-            # PPO has the layers of the policy from which it goes on.
+            # PPO has the layers of the policy from which it goes on, and as many frames to read.
+            frames = [text for text in student.env_overrides if text.startswith("env.history_length=")]
             layers = [
                 text.replace("agent.student.", "agent.actor.", 1)
                 for text in student.agent_overrides
                 if text.startswith(_NETWORKS) and "distribution" not in text
             ]
             overrides = [*layers, *settings.agent_overrides]
-            own = {"agent": student.agent_size, "encoder": student.encoder, "agent_overrides": overrides}
+            own: dict[str, Any] = {"agent": student.agent_size, "encoder": student.encoder}
+            own |= {"agent_overrides": overrides, "env_overrides": [*frames, *settings.env_overrides]}
             settings = settings.with_values(own)
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""

@@ -138,8 +138,8 @@ class RunSettings(Settings):
     needs its asset server."""
 
     sim2real: bool = False
-    """Train for a real camera and robot: stands for points.realism=mixed, env.randomization=hard and
-    env.history_length=3, of which each may still be given another value."""
+    """Train for a real camera and robot: stands for points.realism=mixed, env.randomization=hard,
+    env.history_length=3 and points.num_points=128, of which each may still be given another value."""
 
     seed: Seed = 42
     """Seed of resets, policy weights and exploration."""

@@ -33,8 +33,9 @@ def test_composing_gives_plain_values_and_the_gym_id():
 def test_sim2real_stands_for_settings_of_which_each_may_be_given() -> None:
     implied = ["env.randomization=hard", "env.history_length=3"]
     settings = compose(["sim2real=true"])
-    assert (settings.points.realism, settings.env_overrides) == ("mixed", implied)
-    settings = compose(["sim2real=true", "points.realism=stereo"], ["env.history_length=1"])
+    assert (settings.points.realism, settings.points.num_points, settings.env_overrides) == ("mixed", 128, implied)
+    settings = compose(["sim2real=true", "points.realism=stereo", "points.num_points=64"], ["env.history_length=1"])
+    assert settings.points.num_points == 64
     # Of two overrides of a field, the last one counts.
     assert (settings.points.realism, settings.env_overrides) == ("stereo", [*implied, "env.history_length=1"])
     assert compose().points.realism is None

@@ -54,7 +54,8 @@ def test_a_run_tells_the_settings_that_sim2real_stands_for(folder, capfd):
     assert main([*BASE, "sim2real=true", "env.history_length=2", "--json"]) == 0
     events = map(json.loads, capfd.readouterr().out.splitlines())
     (values,) = (event["values"] for event in events if "points.realism" in event.get("values", {}))
-    assert values == {"points.realism": "mixed", "env.randomization": "hard", "env.history_length": "2"}
+    points = {"points.realism": "mixed", "points.num_points": 128}
+    assert values == {**points, "env.randomization": "hard", "env.history_length": "2"}
 
 
 def test_a_teacher_that_is_trained_first_has_a_run_of_its_own(folder, runs, seen, record, capsys):

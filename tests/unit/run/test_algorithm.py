@@ -189,11 +189,13 @@ def test_a_teacher_of_something_else_is_refused(
 @pytest.mark.parametrize("by", ["checkpoint", "folder"])
 def test_ppo_goes_on_with_the_network_of_the_student(leave_run: Callable[..., Path], by: str) -> None:
     network = ["agent.student.hidden_dims=[64]", "agent.student.distribution_cfg.init_std=0.2"]
-    checkpoint = leave_run("task=lift", "algorithm=distill", *network, "agent.algorithm.turn_steps=3")
+    own = ["agent.algorithm.turn_steps=3", "env.history_length=3", "env.randomization=hard"]
+    checkpoint = leave_run("task=lift", "algorithm=distill", *network, *own)
     init = {"checkpoint": checkpoint, "folder": checkpoint.parent.parent}[by]
     chosen = choose_algorithm(composed("task=lift", f"init={init}", "agent.algorithm.gamma=0.9"))
     assert (chosen.algorithm, chosen.learner, chosen.init) == ("ppo", "finetune", str(checkpoint))
     assert chosen.agent_overrides == ["agent.actor.hidden_dims=[64]", "agent.algorithm.gamma=0.9"]
+    assert chosen.env_overrides == ["env.history_length=3"]
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
