@@ -216,7 +216,7 @@ class CloudRays:
         # Packed once, in the order of the kernel's last arguments.
         self._outputs = [
             wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec4i, device=str(device)),
-            wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec2f, device=str(device)),
+            wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec3f, device=str(device)),
             wp.zeros((n, max(most_rectangles, 1)), dtype=wp.int32, device=str(device)),
             wp.from_torch(points, dtype=wp.vec3f),
             wp.from_torch(pixels),

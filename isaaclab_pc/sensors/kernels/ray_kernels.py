@@ -181,7 +181,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         to_output: wp.array(dtype=Matrix),
         scene: Scene,
         rectangles: wp.array2d(dtype=wp.vec4i),
-        tails: wp.array2d(dtype=wp.vec2f),
+        tails: wp.array2d(dtype=wp.vec3f),
         ends: wp.array2d(dtype=wp.int32),
         points: wp.array2d(dtype=wp.vec3f),
         pixels: wp.array2d(dtype=wp.int32),

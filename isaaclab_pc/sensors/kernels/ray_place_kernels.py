@@ -49,15 +49,11 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
     """Return the functions ``find_rectangles`` and ``place_at``, for cameras that err or not."""
 
     @wp.func
-    def share_of_rectangle(
-        index: wp.int32, num_leaves: wp.int32, env: wp.int32, scene: Scene, tails: wp.array2d(dtype=wp.vec2f)
-    ) -> wp.float32:
-        """Return the share of a rectangle's pixels that is looked at."""
+    def is_whole(index: wp.int32, env: wp.int32, tails: wp.array2d(dtype=wp.vec3f)) -> wp.bool:
+        """Tell whether all pixels of a rectangle are looked at."""
         if wp.static(with_errors):
-            if is_beside(index % num_leaves, env, scene):
-                return scene.parameters[env][FLYING_PIXELS]
-            return share_of_tail(tails[env, index][0])
-        return 1.0
+            return tails[env, index][2] == 1.0
+        return True
 
     @wp.func
     def find_rectangles(
@@ -70,10 +66,13 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         matrices: wp.array2d(dtype=Matrix),
         error_key: wp.int32,
         rectangles: wp.array2d(dtype=wp.vec4i),
-        tails: wp.array2d(dtype=wp.vec2f),
+        tails: wp.array2d(dtype=wp.vec3f),
         ends: wp.array2d(dtype=wp.int32),
     ):
-        """Write each leaf's rectangle in each image, its tail, and how many pixels to look at up to its end."""
+        """Write each leaf's rectangle in each image, its tail, and how many pixels to look at up to its end.
+
+        ``tails`` are where the tail begins, its pair of faces, and the share of the rectangle that is looked at.
+        """
         box_lower, box_upper = crop_box(env, scene, frame_pos, frame_quat)
         num_leaves = num_leaves_of(env, scene)
         num_rectangles = num_leaves * scene.cameras.shape[0]
@@ -85,10 +84,14 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
             if wp.static(with_errors):
                 rectangle = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
                 rectangles[env, index] = rectangle
-                tails[env, index] = wp.vec2f(NO_TAIL, 0.0)
-                if area_of(rectangle) > 0 and not is_beside(leaf, env, scene):
-                    number = scene.leaves[scene.leaf_starts[env] + leaf]
-                    tails[env, index] = tail_of_rectangle(rectangle, number, camera, env, matrices[env, camera], scene)
+                tail = wp.vec2f(NO_TAIL, 0.0)
+                share = scene.parameters[env][FLYING_PIXELS]
+                if not is_beside(leaf, env, scene):
+                    if area_of(rectangle) > 0:
+                        number = scene.leaves[scene.leaf_starts[env] + leaf]
+                        tail = tail_of_rectangle(rectangle, number, camera, env, matrices[env, camera], scene)
+                    share = share_of_tail(tail[0])
+                tails[env, index] = wp.vec3f(tail[0], tail[1], share)
             else:
                 rectangles[env, index] = leaf_rectangle(env, camera, leaf, box_lower, box_upper, 0.0, scene)
             index += lanes
@@ -98,9 +101,8 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
             end = wp.int32(0)
             for i in range(num_rectangles):
                 area = area_of(rectangles[env, i])
-                share = share_of_rectangle(i, num_leaves, env, scene, tails)
-                if share < 1.0:
-                    area = num_drawn(area, share, wp.rand_init(error_key, -1 - i))
+                if not is_whole(i, env, tails):
+                    area = num_drawn(area, tails[env, i][2], wp.rand_init(error_key, -1 - i))
                 end += area
                 ends[env, i] = end
         sync_block()
@@ -113,7 +115,7 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         scene: Scene,
         error_key: wp.int32,
         rectangles: wp.array2d(dtype=wp.vec4i),
-        tails: wp.array2d(dtype=wp.vec2f),
+        tails: wp.array2d(dtype=wp.vec3f),
         ends: wp.array2d(dtype=wp.int32),
     ) -> Place:
         """Return the pixel of a position in the rectangles; camera -1 where another one holds it.
@@ -131,24 +133,23 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         place.is_mixture = is_beside(place.leaf, env, scene)
         r = rectangles[env, index]
         pixel = position - start
-        is_whole = share_of_rectangle(index, num_leaves, env, scene, tails) == 1.0
-        if not is_whole:
+        takes_all = is_whole(index, env, tails)
+        if not takes_all:
             pixel = permuted(pixel, area_of(r), wp.uint32(error_key + index))
-            place.tail = tails[env, index]
+            place.tail = wp.vec2f(tails[env, index][0], tails[env, index][1])
         width = r[1] - r[0]
         row = r[2] + pixel // width
         column = r[0] + pixel % width
         camera = index // num_leaves
         place.pixel = wp.vec3i(camera, row, column)
         # Only of whole rectangles does an earlier one matter alone.
-        for i in range(wp.where(is_whole, place.leaf, num_leaves)):
+        for i in range(wp.where(takes_all, place.leaf, num_leaves)):
             other = camera * num_leaves + i
             o = rectangles[env, other]
             if column >= o[0] and column < o[1] and row >= o[2] and row < o[3]:
-                is_other_whole = share_of_rectangle(other, num_leaves, env, scene, tails) == 1.0
                 # Mixtures and tails of a pixel are events of their own.
                 is_earlier = other < index and place.is_mixture == is_beside(i, env, scene)
-                if is_other_whole or (is_earlier and not is_whole):
+                if is_whole(other, env, tails) or (is_earlier and not takes_all):
                     place.pixel = wp.vec3i(-1, row, column)
                     return place
         return place
