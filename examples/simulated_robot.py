@@ -18,6 +18,7 @@ import math
 import multiprocessing
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
@@ -171,6 +172,7 @@ class _Robots:
         }
         self._recorder = CloudRecorder(base.point_cloud) if settings.images else None
         self._step = 0
+        self._frames: deque[tuple[torch.Tensor, torch.Tensor]] = deque(maxlen=60)
         self._ended = np.zeros(settings.num_envs, dtype=int)
         self._grip = np.ones(settings.num_envs)
         self.successes: list[bool] = []
@@ -181,17 +183,27 @@ class _Robots:
     def readings(self, observations: dict[str, torch.Tensor], began: np.ndarray) -> list[Reading]:
         """Return what each robot measures now."""
         from isaaclab_pc.envs.observation_history import newest_frame
-        from isaaclab_pc.tensors.poses import into_frame
-        from isaaclab_pc.viewer.observed_cloud import points_in_world
+        from isaaclab_pc.tensors.poses import from_frame, into_frame
 
         base = self._base
         now = self._step * base.step_dt
         newest = newest_frame(observations, base.cfg.history_length)
         state, camera = base.robot.data, base.camera.data
         pos, quat = camera.pos_w.torch, camera.quat_w_ros.torch
-        seen = into_frame(pos, quat, points_in_world(base, newest["points"][..., :3]))
+
+        # A camera with latency shows what it saw a while ago, from a frame that may have moved since.
+        cloud = base.point_cloud
+        frame_pos, frame_quat = cloud.frame_pose(cloud.cfg.frame)
+        if frame_quat is None:
+            frame_quat = torch.tensor([0.0, 0.0, 0.0, 1.0]).expand(len(frame_pos), 4)
+        self._frames.append((frame_pos.clone(), frame_quat.clone()))
+        ages = cloud.age.tolist()
+        then = [self._frames[-1 - age] for age in ages]
+        frame_pos, frame_quat = (torch.stack([pose[part][env] for env, pose in enumerate(then)]) for part in (0, 1))
+        seen = into_frame(pos, quat, from_frame(frame_pos, frame_quat, newest["points"][..., :3]))
+
         measured = [newest["policy"], state.joint_pos.torch, state.joint_vel.torch]
-        measured += [pos - base.scene.env_origins, quat, seen, base.point_cloud.data.count.torch]
+        measured += [pos - base.scene.env_origins, quat, seen, cloud.data.count.torch, now - cloud.age * base.step_dt]
         rows = zip(*(value.cpu().numpy() for value in measured), strict=True)
         return [
             Reading(now, list(self._messages(now, *row)), bool(first)) for row, first in zip(rows, began, strict=True)
@@ -207,6 +219,7 @@ class _Robots:
         camera_quat: np.ndarray,
         seen: np.ndarray,
         count: int,
+        seen_at: float,
     ) -> Iterator[tuple[str, Message]]:
         parts = {name: vector[columns] for name, columns in self._columns.items()}
         # In another order than the policy's, as drivers have it.
@@ -223,7 +236,7 @@ class _Robots:
         if self._recorder is not None:
             yield from _images(now, self._recorder)
         else:
-            yield "camera", write_points(seen[:count], now, "camera_optical_frame")
+            yield "camera", write_points(seen[:count], float(seen_at), "camera_optical_frame")
 
     def actions(self, commands: Sequence[Command | None]) -> torch.Tensor:
         """Return the actions that move the robots as commanded; one that holds keeps its gripper as it is."""

@@ -145,11 +145,15 @@ def tail_of_rectangle(r: wp.vec4i, leaf: wp.int32, index: wp.int32, env: wp.int3
     ratio = steepest_ratio(leaf, index, env, scene)
     for pair in range(9):
         least = float(-NO_TAIL)
+        rising = wp.int32(0)
         for corner in range(4):
             column = wp.where((corner & 1) > 0, float(r[1]), float(r[0]))
             row = wp.where((corner & 2) > 0, float(r[3]), float(r[2]))
             least = wp.min(least, tail_of(row, column, pair, ratio, leaf, index, env, m, scene).least)
-        if least > best[0]:
+            center = wp.vec2f(column + 0.5, row + 0.5)
+            rising += wp.where(unprojected(1.0, center, m)[pair % 3] > unprojected(0.0, center, m)[pair % 3], 1, 0)
+        # Lines that leave the crop by opposite faces say nothing of those between them, which leave it by neither.
+        if least > best[0] and (rising == 0 or rising == 4):
             best = wp.vec2f(least, float(pair))
     return best
 
