@@ -102,7 +102,8 @@ class StereoCamera:
             for image in images
         ]
         product = focal_length * RIGHT_M
-        matched = np.stack(list(self._pool.map(lambda pair: matched_depth(*pair, product), zip(*noisy, strict=True))))
+        found = self._pool.map(lambda left, right: matched_depth(left, right, product), *noisy)
+        matched = np.stack(list(found))
         self.last = {"left": noisy[0], "right": noisy[1], "true": depth.numpy(), "matched": matched}
         return torch.from_numpy(matched)
 

@@ -10,7 +10,7 @@ from isaaclab.utils import replace
 
 from isaaclab_pc.sensors import stereo, structured_light
 
-pytestmark = [pytest.mark.sim, pytest.mark.physx]
+pytestmark = pytest.mark.sim
 
 NUM_ENVS = 6
 CAMERAS = {"stereo": stereo, "structured_light": structured_light}

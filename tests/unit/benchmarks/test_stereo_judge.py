@@ -21,7 +21,8 @@ def images(depth: float) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("depth", [0.5, 0.8, 1.1])
 def test_a_wall_is_matched_where_it_stands(depth: float) -> None:
-    found = matched_depth(*images(depth), FOCAL_LENGTH * RIGHT_M)[20:-20, 20:-20]
+    left, right = images(depth)
+    found = matched_depth(left, right, FOCAL_LENGTH * RIGHT_M)[20:-20, 20:-20]
     is_found = found > 0.0
     assert is_found.mean() > 0.9
     # A quarter of a pixel of disparity, which interpolation between whole ones is off by at most.
