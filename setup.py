@@ -41,7 +41,7 @@ EXTRAS_REQUIRE = {
     "cluster": ["hydra-submitit-launcher>=1.2,<1.3", "ray[train,tune]>=2.50,<3"],
     # Running what scripts/export.py writes; what writes it comes with Isaac Lab.
     "export": ["onnxruntime>=1.20"],
-    # A peer of benchmarks/bench_points.py, whose others come with Isaac Lab, and the matching of stereo_judge.py.
+    # For benchmarks: a peer of bench_points.py (the others come with Isaac Lab), and the matching of stereo_judge.py.
     "bench": ["fpsample>=1.0,<2", "opencv-python-headless>=4.10,<6"],
     # logger=wandb. MLflow 3 and Trackio exclude versions of other packages that Isaac Lab 3.0 is tested with.
     "wandb": ["wandb>=0.20"],

@@ -35,7 +35,7 @@ PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
 TABLE = "generalization.csv"
 
 PLAIN = {"physics": "ovphysx", "env.randomization": "none"}
-"""What the experts were written for; conditions change it."""
+"""Physics and randomization of the shipped policies' training, and of the experts; conditions change them."""
 
 SEEN_BY_EXPERTS = {
     "plain": {},
@@ -96,7 +96,7 @@ def fields(policy: str, tasks: Sequence[str], conditions: Sequence[str]) -> list
 
 def measure(field: Field, run: RunRecord | None, args: argparse.Namespace) -> tuple[Success, int] | None:
     """Evaluate a policy under a condition; None where that failed."""
-    folder = args.folder / field.policy / field.task / field.condition.replace(", ", "_").replace(" ", "_")
+    folder = args.folder / field.policy / field.task / field.condition.replace(" ", "_")
     folder.mkdir(parents=True, exist_ok=True)
     size = [f"num_envs={args.num_envs}", f"eval.episodes={args.episodes}", f"eval.seed={args.seed}"]
     command = [sys.executable, str(PLAY.resolve()), *field.settings(run), *size]

@@ -38,8 +38,6 @@ def settings_to_tell(settings: RunSettings) -> dict[str, Any]:
     told = {
         key: value for key, value in settings.flat().items() if value != defaults[key] and not key.startswith(LEFT_OUT)
     }
-    # sim2real has written out what it stands for, which may have been given as well.
-    told["env_overrides"] = list(dict.fromkeys(told.get("env_overrides", [])))
     # That it went on from a policy says which network it has; where that policy lay says nothing.
     return told | ({"init": PRETRAINED} if settings.init is not None else {})
 

@@ -2,7 +2,7 @@
 """Success of policies that see through a stereo camera: two images of a dot pattern, matched by OpenCV.
 
     python benchmarks/stereo_judge.py --task lift push --episodes 64
-    python benchmarks/stereo_judge.py --task lift --run <run of train.py>
+    python benchmarks/stereo_judge.py --task lift --policy <run of train.py>
     python benchmarks/stereo_judge.py --task lift --picture stereo.png
 
 No policy was trained on these errors: nothing of ``points.realism`` is in them. Beside each camera of the cloud, which
@@ -31,13 +31,12 @@ from scipy.spatial.transform import Rotation
 from torch import Tensor
 from torch.nn import functional
 
+from isaaclab_pc.cli.command_line import parse_command
 from isaaclab_pc.cli.compose import compose
-from isaaclab_pc.run.find_checkpoint import find_checkpoint
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.commands.trained_policy import find_policy
 from isaaclab_pc.run.platform import choose_platform
-from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
+from isaaclab_pc.run.pretrained import pretrained_tasks
 from isaaclab_pc.sensors.scene_cameras import depth_image
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
@@ -58,16 +57,17 @@ NEAREST_M = 0.25
 """Depth of the largest disparity that is looked for."""
 BLOCK = 5
 """Rows and columns that are compared in matching."""
+PICTURE_STEP = 20
 
 
 class StereoCamera:
     """Stands in the place of the sensor's ``DepthRealism``: its depth is matched, its calibration exact."""
 
-    def __init__(self, env: Any, threads: int) -> None:
+    def __init__(self, env: Any) -> None:
         """Find the imagers and projectors of :func:`add_imagers` in the scene."""
         self._scene = env.scene
         self._names = list(env.scene["points"].cfg.cameras)
-        self._pool = ThreadPoolExecutor(threads)
+        self._pool = ThreadPoolExecutor(torch.get_num_threads())
         self._generator = np.random.default_rng(0)
         self.age = torch.zeros(env.num_envs, dtype=torch.long)
         self.last: dict[str, Any] = {}
@@ -191,29 +191,26 @@ def add_imagers(env_cfg: Any) -> None:
             setattr(scene, f"{name}_{part}", more)
 
 
-def judge(task: str, run: str | None, args: argparse.Namespace) -> Any:
-    """Play a task's policy, the one that comes with it or that of a run; returns the evaluation."""
+def judge(task: str, args: argparse.Namespace) -> Any:
+    """Play a policy of a task; returns the evaluation."""
     from film import actor
 
-    settings = compose([f"task={task}"])
-    if run is None:
-        settings, checkpoint = find_pretrained(settings)
-    else:
-        record, checkpoint = find_checkpoint(run, LOGS, settings.runner, experiment_name(settings))
-        settings = RunSettings.load(record.folder / SETTINGS_NAME)
-    plain = [text for text in settings.env_overrides if not text.startswith("env.randomization")]
-    changes = {"points.source": "image", "points.realism": None, "env_overrides": plain}
+    command = parse_command([f"task={task}"])
+    settings, checkpoint, _ = find_policy(args.policy, compose(command.settings), command, ())
+    # Of two overrides of a field, the last one counts.
+    overrides = [*settings.env_overrides, "env.randomization=none"]
+    changes = {"points.source": "image", "points.realism": None, "env_overrides": overrides}
     settings = settings.with_values({"device": "cpu", "physics.backend": args.physics, **changes})
     resolved = resolve(choose_platform(settings), args.num_envs, "stereo")
 
     with open_env(resolved, prepare=add_imagers) as env, tempfile.TemporaryDirectory() as scratch:
         base: Any = env.unwrapped
         act = actor(resolved, env, checkpoint, Path(scratch))
-        camera = StereoCamera(base, args.threads)
+        camera = StereoCamera(base)
         base.scene["points"]._realism = camera
 
         def on_step(step: int, most: int) -> None:
-            if args.picture is not None and step == args.picture_step:
+            if args.picture is not None and step == PICTURE_STEP:
                 save_picture(camera.last, args.picture)
             if step % 20 == 0:
                 print(f"{task}: step {step} of {most} at most", file=sys.stderr, flush=True)
@@ -251,19 +248,16 @@ def main() -> int:
     """Judge each task, and print its success."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", nargs="+", default=pretrained_tasks())
-    parser.add_argument("--run", help="a run's policy in the place of the one that comes with the task")
+    parser.add_argument("--policy", default="pretrained", help="pretrained, or the path of a run or a checkpoint")
     parser.add_argument("--physics", default="ovphysx")
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--num_envs", type=int, default=32)
     parser.add_argument("--seed", type=int, default=1000)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--picture", type=Path, help="PNG of a frame's image and matched depth")
-    parser.add_argument("--picture_step", type=int, default=20)
     args = parser.parse_args()
     cv2.setNumThreads(1)
-    torch.set_num_threads(args.threads)
     for task in args.task:
-        print(f"{task}: {judge(task, args.run, args)}", flush=True)
+        print(f"{task}: {judge(task, args)}", flush=True)
     return 0
 
 

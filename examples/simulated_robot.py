@@ -172,6 +172,7 @@ class _Robots:
         }
         self._recorder = CloudRecorder(base.point_cloud) if settings.images else None
         self._step = 0
+        # Older clouds than these, of two seconds, no robot acts on.
         self._frames: deque[tuple[torch.Tensor, torch.Tensor]] = deque(maxlen=60)
         self._ended = np.zeros(settings.num_envs, dtype=int)
         self._grip = np.ones(settings.num_envs)
@@ -197,8 +198,7 @@ class _Robots:
         if frame_quat is None:
             frame_quat = torch.tensor([0.0, 0.0, 0.0, 1.0]).expand(len(frame_pos), 4)
         self._frames.append((frame_pos.clone(), frame_quat.clone()))
-        ages = cloud.age.tolist()
-        then = [self._frames[-1 - age] for age in ages]
+        then = [self._frames[-1 - age] for age in cloud.age.tolist()]
         frame_pos, frame_quat = (torch.stack([pose[part][env] for env, pose in enumerate(then)]) for part in (0, 1))
         seen = into_frame(pos, quat, from_frame(frame_pos, frame_quat, newest["points"][..., :3]))
 
@@ -234,7 +234,7 @@ class _Robots:
 
         yield "camera/pose", PoseStamped(now, "env", camera_pos, camera_quat)
         if self._recorder is not None:
-            yield from _images(now, self._recorder)
+            yield from _images(float(seen_at), self._recorder)
         else:
             yield "camera", write_points(seen[:count], float(seen_at), "camera_optical_frame")
 
@@ -259,7 +259,7 @@ class _Robots:
         return done
 
 
-def _images(now: float, recorder: CloudRecorder) -> Iterator[tuple[str, Message]]:
+def _images(seen_at: float, recorder: CloudRecorder) -> Iterator[tuple[str, Message]]:
     """Yield the first robot's depth in millimetres, its calibration and the mask of the robot itself."""
     frame = recorder.frame
     depth, mask = frame["depth_camera"], frame["removed_camera"].astype(np.uint8)
@@ -268,9 +268,9 @@ def _images(now: float, recorder: CloudRecorder) -> Iterator[tuple[str, Message]
     matrix = frame["intrinsics_camera"].astype(float).copy()
     matrix[:2, 2] -= 0.5
     name = "camera_optical_frame"
-    yield "camera/info", CameraInfo(now, name, height, width, (), matrix.ravel().tolist())
-    yield "camera/removed", Image(now, name, height, width, "8UC1", 0, width, mask.tobytes())
-    yield "camera", Image(now, name, height, width, "16UC1", 0, 2 * width, millimetres.tobytes())
+    yield "camera/info", CameraInfo(seen_at, name, height, width, (), matrix.ravel().tolist())
+    yield "camera/removed", Image(seen_at, name, height, width, "8UC1", 0, width, mask.tobytes())
+    yield "camera", Image(seen_at, name, height, width, "16UC1", 0, 2 * width, millimetres.tobytes())
 
 
 def run(folder: Path, settings: Settings, limits: Limits, log: Path | None) -> Results:

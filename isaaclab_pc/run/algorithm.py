@@ -2,7 +2,6 @@
 """Algorithm and teacher of a run. Chosen once, in the parent; loads no torch."""
 
 from pathlib import Path
-from typing import Any
 
 from isaaclab_pc.cli.task_names import has_expert, has_sizes, require_expert
 from isaaclab_pc.errors import ConfigError
@@ -67,9 +66,12 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
                 for text in student.agent_overrides
                 if text.startswith(_NETWORKS) and "distribution" not in text
             ]
-            overrides = [*layers, *settings.agent_overrides]
-            own: dict[str, Any] = {"agent": student.agent_size, "encoder": student.encoder}
-            own |= {"agent_overrides": overrides, "env_overrides": [*frames, *settings.env_overrides]}
+            own = {
+                "agent": student.agent_size,
+                "encoder": student.encoder,
+                "agent_overrides": [*layers, *settings.agent_overrides],
+                "env_overrides": [*frames, *settings.env_overrides],
+            }
             settings = settings.with_values(own)
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""

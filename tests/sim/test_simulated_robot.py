@@ -40,3 +40,16 @@ def test_the_policy_lifts_by_points_and_acts_as_in_the_simulator(folder: Path) -
 def test_the_policy_lifts_by_depth_images(folder: Path) -> None:
     output = run_program(folder, "examples/simulated_robot.py", str(folder), "--images", "--num-envs", "1")
     assert "success 100.0% of 1 episodes" in output
+
+
+def test_a_cloud_is_as_old_as_the_cameras_latency_makes_it(tmp_path: Path) -> None:
+    """The tool has moved on since, and with it the frame of the points."""
+    settings = ["physics=ovphysx", "device=cpu", "num_envs=16", "max_iterations=1", "agent.samples_per_update=128"]
+    settings += ["points.realism=stereo", "env.scene.points.realism.latency=1", "env.history_length=2"]
+    run_program(tmp_path, "scripts/train.py", "task=lift", *settings, "env.episode_length_s=1", "eval.episodes=16")
+    run_program(tmp_path, "scripts/export.py", "task=lift", "run=latest")
+    (folder,) = tmp_path.glob("logs/*/lift/*/export")
+    output = run_program(tmp_path, "examples/simulated_robot.py", str(folder), "--run", str(folder.parent), "--compare")
+    ((difference, steps),) = re.findall(r"as the runner's to (\S+) over (\d+) steps", output)
+    assert int(steps) > 0
+    assert float(difference) <= TOLERANCE

@@ -43,6 +43,8 @@ class Tail:
     direction: wp.vec3f
     """Of the numbers (across, down, axial), of length 1."""
     least: wp.float32
+    rises: wp.bool
+    """Whether the crop's coordinate grows along the pixel's line."""
 
 
 @wp.func
@@ -101,12 +103,13 @@ def tail_of(
     center = wp.vec2f(column + 0.5, row + 0.5)
     start = unprojected(0.0, center, m)[axis]
     step = unprojected(1.0, center, m)[axis] - start
+    tail.rises = step > 0.0
     if (eye >= lower and eye <= upper) or ahead * along <= 1.0e-6 or wp.abs(step) < 1.0e-6:
         return tail
 
     depth = ahead / along
     p = scene.parameters[env]
-    last = (wp.where(step > 0.0, scene.crop_upper[axis], scene.crop_lower[axis]) - start) / step
+    last = (wp.where(tail.rises, scene.crop_upper[axis], scene.crop_lower[axis]) - start) / step
     last += 0.5 * p[QUANTIZATION] + SLACK
     if last <= 0.0 or depth <= last:
         tail.least = wp.where(last <= 0.0, -NO_TAIL, NO_TAIL)
@@ -149,9 +152,9 @@ def tail_of_rectangle(r: wp.vec4i, leaf: wp.int32, index: wp.int32, env: wp.int3
         for corner in range(4):
             column = wp.where((corner & 1) > 0, float(r[1]), float(r[0]))
             row = wp.where((corner & 2) > 0, float(r[3]), float(r[2]))
-            least = wp.min(least, tail_of(row, column, pair, ratio, leaf, index, env, m, scene).least)
-            center = wp.vec2f(column + 0.5, row + 0.5)
-            rising += wp.where(unprojected(1.0, center, m)[pair % 3] > unprojected(0.0, center, m)[pair % 3], 1, 0)
+            tail = tail_of(row, column, pair, ratio, leaf, index, env, m, scene)
+            least = wp.min(least, tail.least)
+            rising += wp.int32(tail.rises)
         # Lines that leave the crop by opposite faces say nothing of those between them, which leave it by neither.
         if least > best[0] and (rising == 0 or rising == 4):
             best = wp.vec2f(least, float(pair))
