@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/demo.py``: record episodes of a task's expert to one HDF5 file. Loads no torch."""
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +19,9 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import require_expert
 from isaaclab_pc.commands.prepare import prepare
+from isaaclab_pc.demos import convert
 from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.run.jobs import DemoJob, launch_worker
@@ -35,6 +43,15 @@ class DemoSettings(ScriptSettings):
     keep: Literal["success", "all"] = "success"
     """success: failed episodes are counted but not kept; all: they are kept and marked success=False."""
 
+    depth: bool = False
+    """Record the cameras' depth maps as well, in millimetres; they are rendered then, which takes most of the time."""
+
+    format: Literal["hdf5", "lerobot"] = "hdf5"
+    """lerobot: the file is written as a LeRobotDataset v3 as well, once it has enough episodes."""
+
+    out: str | None = None
+    """Folder of the LeRobot dataset, which must not exist; null: lerobot beside the file."""
+
 
 MAY_CHANGE = (
     *("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "host", "force"),
@@ -44,10 +61,21 @@ MAY_CHANGE = (
 
 TAKES = Takes(DemoSettings, MAY_CHANGE)
 
+CONVERTER = Path(convert.__file__).with_name("to_lerobot.py")
+"""Script that writes a LeRobot dataset."""
+
 NUM_ENVS = 16
 """Environments of ``num_envs=auto``, at most."""
 
-_OTHERWISE = {"num_envs": ("auto", f"Environments at once; auto is {NUM_ENVS}, or as many as episodes.")}
+NUM_ENVS_WITH_DEPTH = 4
+"""The same where depth maps are recorded: those of an episode are kept in memory."""
+
+_OTHERWISE = {
+    "num_envs": (
+        "auto",
+        f"Environments at once; auto is {NUM_ENVS}, with depth=true {NUM_ENVS_WITH_DEPTH}, or as many as episodes.",
+    )
+}
 """A setting that means something else than in training."""
 
 HELP = f"""\
@@ -67,14 +95,16 @@ Examples
   python scripts/demo.py task=push obs=depth num_envs=64       depth images, 64 environments at once
   python scripts/demo.py task=lift points.num_points=512 env.randomization=hard file=data/hard.hdf5
   python scripts/demo.py task=lift episodes=4 visualizer=viser watch it in a browser
+  python scripts/demo.py task=lift format=lerobot depth=true   also as a LeRobot dataset, with depth maps
 
 {settings_table(keys_of(*MAY_CHANGE), DemoSettings, _OTHERWISE)}
 
-num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs an expert, as all of ours have.
+env.* is as in scripts/train.py. A task needs an expert, as all of ours have.
 
 The file
   Isaac Lab's layout, which is robomimic's: data/demo_<i>/ with actions, obs/<group>, rewards, dones, states and
-  initial_state. isaaclab_pc.demos.datasets has PyTorch datasets of it; docs/demos.md describes both.
+  initial_state. isaaclab_pc.demos.datasets has PyTorch datasets of it; docs/demos.md describes both, and what
+  format=lerobot writes beside it.
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
@@ -86,12 +116,15 @@ def main(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     require_expert(settings.task, "task")
+    if own.depth:
+        settings = _with_images(settings)
     settings = prepare(settings)
     if settings.num_envs == "auto":
-        settings = settings.with_values({"num_envs": min(NUM_ENVS, own.episodes)})
+        settings = settings.with_values({"num_envs": min(NUM_ENVS_WITH_DEPTH if own.depth else NUM_ENVS, own.episodes)})
 
     parent = LOGS / "demo" / experiment_name(settings)
     file = DemoFile(Path(own.file or parent / "demos.hdf5"))
+    conversion = _conversion(file.path, own.out) if own.format == "lerobot" else None
     with file.locked():
         file.check(settings)
         try:
@@ -101,7 +134,46 @@ def main(argv: Sequence[str]) -> int:
             file.merge()
 
     _report(file, own.episodes, code)
-    return code
+    return code if conversion is None or code != ExitCode.OK else _convert(conversion)
+
+
+def _conversion(path: Path, out: str | None) -> list[str]:
+    """Return the command that writes a LeRobot dataset of a file."""
+    folder = Path(out) if out else path.parent / "lerobot"
+    if folder.exists():
+        raise ConfigError(f"out={folder} is there already: give another folder, or remove it.")
+    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if uv is None:
+        raise ConfigError("format=lerobot needs uv, which makes an environment with lerobot: pip install uv.")
+    return [uv, "run", "--quiet", "--python", sys.executable, "--script", str(CONVERTER), str(path), str(folder)]
+
+
+def _convert(command: Sequence[str]) -> int:
+    current().say("writing the LeRobot dataset; its environment takes minutes to make the first time")
+    # Of no use unless it fails: FFmpeg and lerobot tell each of their steps.
+    with tempfile.TemporaryFile("w+") as details:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=details, text=True) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                current().say(line.rstrip())
+        details.seek(0)
+        errors = details.read()
+    if child.returncode:
+        current().warn(errors.strip())
+        current().warn(f"the HDF5 file is whole; to convert it: {shlex.join(command)}")
+    return child.returncode
+
+
+def _with_images(settings: RunSettings) -> RunSettings:
+    """Let the clouds be made of images, which are recorded with them."""
+    points = settings.points
+    if settings.obs != "points" or points.source == "rays" or points.realism not in (None, "none"):
+        raise ConfigError(
+            f"depth=true with obs={settings.obs}, points.source={points.source or 'auto'} and "
+            f"points.realism={points.realism or 'none'}: it records the images that clouds without errors are made of. "
+            "Use obs=points, points.source=image and points.realism=none."
+        )
+    return settings.with_values({"points.source": "image"})
 
 
 def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Path) -> int:
@@ -117,7 +189,7 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
     if progress.attempts:
         current().say(f"going on: {progress.episodes} episodes are there, {progress.rate}")
     begin_build(settings)
-    return launch_worker(DemoJob(settings, file.path, own.episodes, own.keep), make_folder(parent))
+    return launch_worker(DemoJob(settings, file.path, own.episodes, own.keep, own.depth), make_folder(parent))
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:

@@ -9,6 +9,8 @@ is that of robomimic; its writer writes the episodes::
         demo_<i>/              attrs: num_samples, seed, success; ours: env
             actions            (T, A) float32, in [-1, 1]
             obs/<group>        (T, ...), before the action: points (T, K, C), depth (T, 1, H, W) float16; others float32
+            cloud/             (T, ...): count and age, int; frame_pos and frame_quat, the frame of the points in env
+            cameras/<name>/    (T, ...): intrinsics, pos and quat (optical) in env; depth (T, H, W) [mm], uint16
             rewards            (T,) float32
             dones              (T,) uint8, 1 in the last step
             states/            (T, ...) float32, the scene's state after the step and before a reset
@@ -24,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +36,9 @@ from typing import TYPE_CHECKING, Any
 import h5py
 from filelock import Timeout
 
+from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.run.record import git_commit
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import flatten
 from isaaclab_pc.utils.files import locked_file, write_atomically
@@ -135,12 +140,19 @@ class DemoFile:
         return total
 
     def add_wave(
-        self, settings: RunSettings, seed: int, attempts: int, successes: int, episodes: Mapping[int, EpisodeData]
+        self,
+        settings: RunSettings,
+        seed: int,
+        attempts: int,
+        successes: int,
+        episodes: Mapping[int, EpisodeData],
+        description: Mapping[str, Any] | None = None,
     ) -> None:
         """Write one wave, which counts once its file is complete; its seed is above those of all others.
 
         ``attempts`` episodes were run, and ``successes`` of them succeeded. ``episodes`` are those to keep, by the
-        index of their environment, in order; there may be none.
+        index of their environment, in order; there may be none. ``description`` is that of
+        :func:`~isaaclab_pc.export.policy_description.describe_policy`, with the ``task`` in words.
         """
         from isaaclab.utils.datasets import HDF5DatasetFileHandler
 
@@ -149,7 +161,8 @@ class DemoFile:
             draft = partial.with_suffix(SUFFIX)
             writer = HDF5DatasetFileHandler()
             writer.create(str(draft), env_name=settings.task)
-            writer.add_env_args({"settings": _shared(settings)})
+            env_args = {"settings": _shared(settings), "task": short_name(settings.task), "command": _command(settings)}
+            writer.add_env_args(env_args | {"description": description, "git": git_commit()})
             for episode in episodes.values():
                 writer.write_episode(episode)
             writer.close()
@@ -200,6 +213,17 @@ def _tidy(lock: Path) -> None:
 
 def _shared(settings: RunSettings) -> dict[str, Any]:
     return settings.model_dump(include=set(SHARED))
+
+
+def _command(settings: RunSettings) -> str:
+    """Return a command that records the like."""
+    defaults = RunSettings().flat()
+    shared = {key: value for key, value in settings.flat().items() if key.split(".")[0] in SHARED}
+    left_out = ("task", "env_overrides")
+    changed = {key: value for key, value in shared.items() if value != defaults[key] and key not in left_out}
+    changes = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+    task = f"task={short_name(settings.task)}"
+    return shlex.join(["python", "scripts/demo.py", task, *changes, *settings.env_overrides])
 
 
 def _open(path: Path) -> h5py.File:

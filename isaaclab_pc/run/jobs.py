@@ -112,6 +112,9 @@ class DemoJob(_RunJob):
     keep: Literal["success", "all"]
     """Episodes that are kept."""
 
+    with_depth: bool
+    """Whether the depth maps that the clouds are made of are recorded."""
+
 
 @dataclass(frozen=True)
 class ReplayJob(_RunJob):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Record waves of an expert's episodes to a file of demonstrations."""
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ import torch
 from isaaclab.utils.datasets import EpisodeData
 
 from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.export.policy_description import describe_policy
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
 from isaaclab_pc.run.jobs import DemoJob
+from isaaclab_pc.sensors.scene_cameras import depth_image, depth_limits, image_intrinsics
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.resolve import resolve
@@ -38,13 +41,18 @@ class Wave:
 
 
 def record_wave(
-    env: Any, policy: Callable[[], torch.Tensor], seed: int, stopped: Callable[[], bool] = lambda: False
+    env: Any,
+    policy: Callable[[], torch.Tensor],
+    seed: int,
+    stopped: Callable[[], bool] = lambda: False,
+    *,
+    with_depth: bool = False,
 ) -> Wave | None:
     """Run every environment to the end of one episode; one that is done early waits for the others.
 
     Otherwise short episodes would be recorded more often than long ones. All of the unwrapped ``PointCloudEnv`` is
     reset with ``seed``; ``policy`` returns the actions (N, A) for the current state. Returns None where ``stopped``,
-    which is asked at every step, says so.
+    which is asked at every step, says so. ``with_depth`` records the depth maps that the clouds are made of.
     """
     observations, _ = env.reset(seed=seed)
     initial = _on_cpu(env.scene.get_state(is_relative=True))
@@ -62,10 +70,11 @@ def record_wave(
                 return None
 
             before = {name: obs.half() if name in FLOAT16_GROUPS else obs for name, obs in observations.items()}
-            actions = policy().clamp(-1.0, 1.0)
-            observations, reward, terminated, truncated, _ = env.step(actions)
+            row: dict[str, Any] = {"obs": before, **_sight(env, with_depth)}
+            row["actions"] = policy().clamp(-1.0, 1.0)
+            observations, row["rewards"], terminated, truncated, _ = env.step(row["actions"])
             done = terminated | truncated
-            row = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
+            row |= {"dones": done.byte(), "states": state.value}
             _write(steps, step, row, env.max_episode_length)
 
             # An environment that waits for the others goes on with episodes that are not recorded.
@@ -88,6 +97,36 @@ def record_wave(
         episode.data["initial_state"] = _select(initial, slice(index, index + 1))
         episodes[index] = episode
     return Wave(episodes, int((successful & ~faulty).sum()))
+
+
+def _sight(env: Any, with_depth: bool) -> dict[str, Any]:
+    """Return where the present cloud and the cameras are in the frame env, and with ``with_depth`` their images."""
+    sensor = env.point_cloud
+    result: dict[str, Any] = {}
+    names = [] if env.camera is None else ["camera"]
+    origins = env.scene.env_origins
+    if sensor is not None:
+        names = list(sensor.cfg.cameras)
+        pos, quat = sensor.frame_pose(sensor.cfg.frame)
+        quat = origins.new_tensor([0.0, 0.0, 0.0, 1.0]).expand(len(pos), 4) if quat is None else quat
+        frame = {"frame_pos": pos - origins, "frame_quat": quat}
+        result["cloud"] = {"count": sensor.data.count.torch, "age": sensor.age, **frame}
+
+    for name in names:
+        camera = env.scene[name]
+        pose = {"pos": camera.data.pos_w.torch - origins, "quat": camera.data.quat_w_ros.torch}
+        seen = {"intrinsics": image_intrinsics(camera), **pose}
+        if with_depth:
+            seen["depth"] = _in_millimetres(depth_image(camera), depth_limits(camera))
+        result.setdefault("cameras", {})[name] = seen
+    return result
+
+
+def _in_millimetres(depth: torch.Tensor, limits: tuple[float, float]) -> torch.Tensor:
+    """Return depth [m] as whole millimetres, uint16, as depth cameras give it; 0 where there is none."""
+    near, miss_from = limits
+    seen = (depth > near) & (depth < miss_from)
+    return torch.where(seen, 1000.0 * depth, 0.0).round().clamp_max(65535.0).to(torch.uint16)
 
 
 class _StateAfterPhysics(StepHook):
@@ -130,13 +169,16 @@ def record(
     episodes: int,
     *,
     keep: str = "success",
+    with_depth: bool = False,
+    description: Mapping[str, Any] | None = None,
     say: Callable[[str], object] = print,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
     """Add waves to a file until it has so many episodes, those in it included, or until stopped.
 
-    The file is checked and locked. ``keep`` is ``success`` or ``all``; ``say`` is called with a line for every wave,
-    and ``stopped`` is asked at every step whether to give up the wave.
+    The file is checked and locked. ``keep`` is ``success`` or ``all``; ``with_depth`` records depth maps as well, and
+    ``description`` is that of :meth:`DemoFile.add_wave`. ``say`` is called with a line for every wave, and ``stopped``
+    is asked at every step whether to give up the wave.
 
     Raises:
         RuntimeError: The policy solves no episode.
@@ -152,13 +194,13 @@ def record(
     episodes_before = progress.episodes
     while progress.episodes < episodes:
         seed = next(seeds)
-        wave = record_wave(env, policy, seed, stopped)
+        wave = record_wave(env, policy, seed, stopped, with_depth=with_depth)
         if wave is None:
             return
 
         kept = ((index, episode) for index, episode in wave.episodes.items() if keep == "all" or episode.success)
         chosen = dict(islice(kept, episodes - progress.episodes))
-        file.add_wave(settings, seed, env.num_envs, wave.successes, chosen)
+        file.add_wave(settings, seed, env.num_envs, wave.successes, chosen, description)
         progress = progress.plus(len(chosen), env.num_envs, wave.successes, seed)
 
         episodes_per_s = (progress.episodes - episodes_before) / (time.monotonic() - start)
@@ -168,6 +210,15 @@ def record(
 
         if keep == "success" and progress.attempts >= GIVE_UP_AFTER and progress.successes == 0:
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
+
+
+def _describe(env: Any, settings: RunSettings) -> dict[str, Any]:
+    """Describe what the episodes hold, for who reads the file without a simulator."""
+    spaces = env.single_observation_space.items()
+    groups = {name: torch.zeros(1, *space.shape) for name, space in spaces if name != "critic"}
+    description = describe_policy(env, groups, env.actions.shape[1], settings.robot)
+    task = (inspect.getdoc(type(env.cfg)) or settings.task).splitlines()[0]
+    return {"task": task, **description}
 
 
 def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
@@ -186,6 +237,8 @@ def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
             DemoFile(job.file),
             job.episodes,
             keep=job.keep,
+            with_depth=job.with_depth,
+            description=_describe(env.unwrapped, settings),
             say=screen.say,
             stopped=lambda: bool(flag.received),
         )

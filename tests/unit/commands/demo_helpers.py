@@ -63,6 +63,9 @@ class FakeEnv:
     def __init__(self, num_envs: int = 3) -> None:
         self.num_envs = num_envs
         self.scene = self
+        self.point_cloud = None
+        self.camera = None
+        self.env_origins = torch.zeros(num_envs, 3)
         self.guard = SimpleNamespace(causes=torch.zeros(num_envs), benched=torch.zeros(num_envs, dtype=torch.bool))
         self.episode_success = torch.zeros(num_envs, dtype=torch.bool)
         self.seeds: list[int] = []

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# /// script
+# requires-python = ">=3.12"
+# dependencies = ["lerobot[dataset]>=0.6,<0.7", "h5py>=3", "scipy>=1.11"]
+# ///
+"""Recorded demonstrations as a LeRobot dataset, written by lerobot's own library.
+
+    uv run isaaclab_pc/demos/convert/to_lerobot.py logs/demo/lift/demos.hdf5 logs/demo/lift/lerobot
+
+A script with an environment of its own, which uv makes of the lines above: lerobot needs other versions of numpy and
+packaging than simulators. So it imports nothing of this package, and needs no simulator.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+EXTRAS = "meta/isaaclab_pc.json"
+"""File of a dataset for what LeRobot has no place for: settings, description of what is observed, and seeds."""
+
+LICENSE = "bsd-3-clause"
+
+LOSSLESS = {"x265-params": "lossless=1:log-level=error"}
+
+
+def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object] = print) -> None:
+    """Write the episodes of a file of :mod:`isaaclab_pc.demos.demo_file` as a LeRobotDataset v3.
+
+    A frame has what the policy observed before its action. Positions and poses are in the frame of the robot's base.
+    With P numbers of proprioception, A of an action, S of the simulator's state, and K points:
+
+    - ``observation.state`` (P,), ``action`` (A,) and ``observation.environment_state`` (S,), float32, as recorded;
+    - ``observation.pointcloud.xyz`` (K, 3) [m], float32, ``observation.pointcloud.mask`` (K,), True at distinct points,
+      and each further feature of the points, ``observation.pointcloud.<feature>``;
+    - where depth was recorded, ``observation.images.<camera>``, a depth map in millimetres as lerobot encodes them; 0,
+      where there is none, becomes the smallest encoded depth, that of the camera's near plane;
+    - ``observation.<camera>.intrinsics`` (3, 3) [px], and ``observation.<camera>.extrinsics`` (4, 4) from the camera's
+      optical frame;
+    - ``next.reward``, ``next.done`` and ``next.success``, (1,).
+
+    ``say`` is called with a line of progress.
+
+    Raises:
+        ValueError: The folder exists, or the file lacks what a dataset needs.
+    """
+    if out.exists():
+        raise ValueError(f"out={out} is there already: give another folder, or remove it.")
+
+    draft = out.with_name(f".{out.name}.tmp")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            _write(file["data"], draft, say)
+        draft.rename(out)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(data: Any, folder: Path, say: Callable[[str], object]) -> None:
+    from lerobot.configs import DepthEncoderConfig
+    from lerobot.datasets import LeRobotDataset
+    from lerobot.datasets.utils import create_lerobot_dataset_card
+
+    env_args = json.loads(data.attrs["env_args"])
+    if not env_args.get("description"):
+        raise ValueError("the file is of an earlier version, which recorded no calibration: record it anew.")
+    world = World(env_args["description"])
+    demos = [data[f"demo_{index}"] for index in range(len(data))]
+    dataset = LeRobotDataset.create(
+        f"isaaclab_pc/{env_args['task']}",
+        world.frames_per_s,
+        {name: world.feature(name, values) for name, values in world.frames(demos[0]).items()},
+        root=folder,
+        video_backend="pyav",
+        robot_type=world.description["robot"]["name"],
+        depth_encoder=DepthEncoderConfig(**world.depth_range(), extra_options=LOSSLESS),
+    )
+    for number, demo in enumerate(demos, 1):
+        frames = world.frames(demo)
+        for step in range(len(frames["action"])):
+            dataset.add_frame({"task": world.task, **{name: value[step] for name, value in frames.items()}})
+        dataset.save_episode()
+        if number % 10 == 0 or number == len(demos):
+            say(f"{number}/{len(demos)} episodes written")
+    dataset.finalize()
+
+    rate = f"{data.attrs['successes']} of {data.attrs['attempts']} episodes"
+    card = create_lerobot_dataset_card(
+        tags=["point-cloud", "simulation"],
+        dataset_info=dataset.meta.info,
+        license=LICENSE,
+        dataset_description=_describe(env_args, world.task, len(demos), rate),
+    )
+    card.save(folder / "README.md")
+    starts = [{name: demo.attrs[name].item() for name in ("seed", "env", "success")} for demo in demos]
+    (folder / EXTRAS).write_text(json.dumps({**env_args, "episodes": starts}, indent=1), encoding="utf-8")
+
+
+class World:
+    """Reads episodes in the light of the description that was recorded with them."""
+
+    def __init__(self, description: Mapping[str, Any]) -> None:
+        """Take a description; a ValueError refuses one of fractions of frames per second."""
+        self.description = description
+        self.task: str = description["task"]
+        rate = description["output"]["rate_hz"]
+        self.frames_per_s = round(rate)
+        if abs(rate - self.frames_per_s) > 1e-3 * rate:
+            raise ValueError(
+                f"LeRobot stores whole frames per second, and the recording has {rate:.4g}: record it with another "
+                "physics.dt or env.decimation."
+            )
+        robot = description["robot"]
+        self._base_pos = np.array(robot["base_pos"])
+        self._to_base = Rotation.from_quat(robot["base_quat"]).inv()
+        inputs = {entry["name"]: entry for entry in description["inputs"]}
+        newest = [part for part in inputs["policy"]["parts"] if part["steps_ago"] == 0]
+        self._state = slice(newest[0]["from"], newest[-1]["to"])
+        self._parts = {"observation.state": newest, "action": description["output"]["parts"]}
+
+    def frames(self, demo: Any) -> dict[str, np.ndarray]:
+        """Return the values of an episode by the names of the features, each (T, ...)."""
+        steps = len(demo["actions"])
+        last = np.arange(steps) == steps - 1
+        result = {
+            "observation.state": np.asarray(demo["obs/policy"][:, self._state]),
+            "observation.environment_state": np.asarray(demo["obs/critic"]),
+            "action": np.asarray(demo["actions"]),
+            "next.reward": np.asarray(demo["rewards"], dtype=np.float32)[:, None],
+            "next.done": last[:, None],
+            "next.success": (last & bool(demo.attrs["success"]))[:, None],
+        }
+        if "points" in demo["obs"]:
+            result |= self._cloud(demo)
+        for name, camera in demo.get("cameras", {}).items():
+            result |= self._camera(name, camera, demo)
+        return result
+
+    def feature(self, name: str, values: np.ndarray) -> dict[str, Any]:
+        """Return LeRobot's description of a feature that has such values."""
+        shape = tuple(values.shape[1:])
+        if name.startswith("observation.images."):
+            names = ["height", "width", "channels"]
+            return {"dtype": "video", "shape": shape, "names": names, "info": {"is_depth_map": True}}
+        feature: dict[str, Any] = {"dtype": str(values.dtype), "shape": shape, "names": None}
+        if name in self._parts:
+            parts = self._parts[name]
+            feature["names"] = [f"{part['name']}.{index}" for part in parts for index in range(part["size"])]
+            feature["info"] = {"parts": parts}
+        return feature
+
+    def depth_range(self) -> dict[str, float]:
+        """Return the range [m] that the codes of depth maps are spread over."""
+        cameras = self.description.get("cameras", {}).values()
+        return {
+            "depth_min": min((camera["near"] for camera in cameras), default=0.01),
+            "depth_max": max((camera["miss_from"] for camera in cameras), default=10.0),
+        }
+
+    def _cloud(self, demo: Any) -> dict[str, np.ndarray]:
+        cloud = self.description["cloud"]
+        # Of several frames, the last one is that of the step.
+        points = np.asarray(demo["obs/points"], dtype=np.float32)
+        points = points[:, -1] if points.ndim == 4 else points
+        seen = np.maximum(np.arange(len(points)) - np.asarray(demo["cloud/age"]), 0)
+        pos = np.asarray(demo["cloud/frame_pos"])[seen]
+        turn = np.asarray(demo["cloud/frame_quat"])[seen]
+        ranks = np.arange(points.shape[1])
+        count = np.asarray(demo["cloud/count"])[:, None]
+        result = {"observation.pointcloud.mask": (ranks < count) | (ranks >= cloud["num_points"])}
+        for name, (first, end) in cloud["channels"].items():
+            values = points[..., first:end]
+            if name in ("xyz", "normals"):
+                values = np.stack([Rotation.from_quat(q).apply(v) for q, v in zip(turn, values, strict=True)])
+                if name == "xyz":
+                    values = values + (pos - self._base_pos)[:, None]
+                values = self._to_base.apply(values.reshape(-1, 3)).reshape(values.shape)
+            result[f"observation.pointcloud.{name}"] = values.astype(np.float32)
+        return result
+
+    def _camera(self, name: str, camera: Any, demo: Any) -> dict[str, np.ndarray]:
+        steps = len(demo["actions"])
+        extrinsics = np.tile(np.eye(4, dtype=np.float32), (steps, 1, 1))
+        extrinsics[:, :3, :3] = (self._to_base * Rotation.from_quat(camera["quat"])).as_matrix()
+        extrinsics[:, :3, 3] = self._to_base.apply(camera["pos"] - self._base_pos)
+        result = {
+            f"observation.{name}.intrinsics": np.asarray(camera["intrinsics"]),
+            f"observation.{name}.extrinsics": extrinsics,
+        }
+        if "depth" in camera:
+            result[f"observation.images.{name}"] = np.asarray(camera["depth"])[..., None]
+        return result
+
+
+def _describe(env_args: Mapping[str, Any], task: str, episodes: int, rate: str) -> str:
+    return (
+        f"{task} {episodes} episodes of the task's expert, which acts on the simulator's state and succeeded in "
+        f"{rate}, recorded in simulation by isaaclab_pc, commit {env_args['git'] or 'unknown'}:\n\n"
+        f"    {env_args['command']}\n\n"
+        "Positions are in metres, in the frame of the robot's base. Each feature's unit and meaning is in "
+        f"meta/info.json; settings, cameras and each episode's seed are in {EXTRAS}."
+    )
+
+
+def main() -> int:
+    """Convert a file; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="what scripts/demo.py recorded")
+    parser.add_argument("out", type=Path, help="folder of the dataset, which must not exist")
+    args = parser.parse_args()
+    try:
+        write_lerobot_dataset(args.file, args.out)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

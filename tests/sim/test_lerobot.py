@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""lerobot's own library reads what is recorded for it. Its environment is downloaded."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.sim.training import run_program
+
+pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+DEPTH_STEP = 0.0005 + 0.0006 + 0.0003
+"""Half a millimetre, half a code of the depth maps, and the points' float16 [m]."""
+
+
+def test_depth_maps_and_their_calibration_give_the_cloud(tmp_path: Path) -> None:
+    settings = ["task=lift", "physics=ovphysx", "device=cpu", "episodes=2", "depth=true"]
+    run_program(tmp_path, "scripts/demo.py", *settings, "file=lift.hdf5", "format=lerobot", "out=lerobot")
+
+    script = Path(__file__).with_name("read_lerobot.py")
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert uv is not None
+    command = [uv, "run", "--quiet", "--python", sys.executable, "--script", str(script), str(tmp_path / "lerobot")]
+    read = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+    assert (read["episodes"], read["successes"], read["fps"], read["robot"]) == (2, 2, 30, "franka")
+    assert read["task"] == "Grasp a cube and bring it to a goal above the table."
+    assert read["state"][0] == "arm_joint_pos.0"
+    assert len(read["distances"]) > 1000
+    assert max(read["distances"]) < DEPTH_STEP
+    with h5py.File(tmp_path / "lift.hdf5") as file:
+        recorded = np.concatenate([file[f"data/demo_{index}/actions"] for index in range(2)])
+    assert np.array_equal(np.array(read["actions"], dtype=np.float32), recorded)
+    assert "python scripts/demo.py task=lift" in (tmp_path / "lerobot" / "README.md").read_text(encoding="utf-8")

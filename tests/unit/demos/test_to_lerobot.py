@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames of a LeRobot dataset: all in the frame of the robot's base, with units and names."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from isaaclab_pc.demos.convert.to_lerobot import World, write_lerobot_dataset
+
+STEPS, POINTS, APPENDED = 4, 5, 2
+BASE_POS = [0.1, -0.2, 0.3]
+BASE = Rotation.from_euler("z", 90, degrees=True)
+
+
+def description(rate: float = 30.0) -> dict[str, Any]:
+    parts = [{"name": "joint", "size": 2, "steps_ago": ago, "unit": "rad"} for ago in (1, 0)]
+    return {
+        "task": "Lift a cube.",
+        "inputs": [{"name": "policy", "parts": [{"from": 2 * i, "to": 2 * i + 2, **p} for i, p in enumerate(parts)]}],
+        "output": {"rate_hz": rate, "parts": [{"from": 0, "to": 3, "name": "way", "size": 3, "unit": "m"}]},
+        "robot": {"name": "franka", "base_pos": BASE_POS, "base_quat": BASE.as_quat().tolist()},
+        "cloud": {"num_points": POINTS, "channels": {"xyz": [0, 3], "normals": [3, 6], "rgb": [6, 9]}},
+        "cameras": {"camera": {"near": 0.05, "miss_from": 5.0}},
+    }
+
+
+@pytest.fixture
+def demo():
+    """An episode: two frames a step, a tool that turns and moves, and a cloud that is one step old."""
+    rng = np.random.default_rng(0)
+    with h5py.File("demos.hdf5", "w", driver="core", backing_store=False) as file:
+        made: Any = file.create_group("demo_0")
+        made.attrs["success"] = True
+        made["actions"] = rng.uniform(-1, 1, (STEPS, 3)).astype(np.float32)
+        made["rewards"] = np.arange(STEPS, dtype=np.float32)
+        made["obs/policy"] = np.arange(4 * STEPS, dtype=np.float32).reshape(STEPS, 4)
+        made["obs/critic"] = rng.uniform(size=(STEPS, 6)).astype(np.float32)
+        made["obs/points"] = rng.uniform(-0.5, 0.5, (STEPS, 2, POINTS + APPENDED, 9)).astype(np.float16)
+        made["cloud/count"] = np.array([0, 2, 5, 5], dtype=np.int32)
+        made["cloud/age"] = np.ones(STEPS, dtype=np.int64)
+        made["cloud/frame_pos"] = rng.uniform(-0.5, 0.5, (STEPS, 3)).astype(np.float32)
+        made["cloud/frame_quat"] = Rotation.random(STEPS, random_state=rng).as_quat().astype(np.float32)
+        made["cameras/camera/pos"] = rng.uniform(-0.5, 0.5, (STEPS, 3)).astype(np.float32)
+        made["cameras/camera/quat"] = Rotation.random(STEPS, random_state=rng).as_quat().astype(np.float32)
+        made["cameras/camera/intrinsics"] = np.tile(np.eye(3, dtype=np.float32), (STEPS, 1, 1))
+        made["cameras/camera/depth"] = np.full((STEPS, 6, 8), 1234, dtype=np.uint16)
+        yield made
+
+
+def test_a_cloud_is_where_the_frame_of_its_points_was_when_it_was_seen(demo: Any) -> None:
+    frames = World(description()).frames(demo)
+    points = np.asarray(demo["obs/points"], dtype=np.float64)[:, -1]
+    for step in range(STEPS):
+        seen = max(step - 1, 0)
+        turn = Rotation.from_quat(demo["cloud/frame_quat"][seen])
+        in_env = turn.apply(points[step, :, :3]) + demo["cloud/frame_pos"][seen]
+        assert np.allclose(frames["observation.pointcloud.xyz"][step], BASE.inv().apply(in_env - BASE_POS), atol=1e-6)
+        normals = BASE.inv().apply(turn.apply(points[step, :, 3:6]))
+        assert np.allclose(frames["observation.pointcloud.normals"][step], normals, atol=1e-6)
+        assert np.array_equal(frames["observation.pointcloud.rgb"][step], points[step, :, 6:].astype(np.float32))
+
+
+def test_distinct_and_appended_points_are_told(demo: Any) -> None:
+    mask = World(description()).frames(demo)["observation.pointcloud.mask"]
+    assert mask.tolist()[1] == [True, True, False, False, False, True, True]
+    assert mask.sum(axis=1).tolist() == [2, 4, 7, 7]
+
+
+def test_extrinsics_lead_from_the_camera_to_the_robots_base(demo: Any) -> None:
+    frames = World(description()).frames(demo)
+    extrinsics = frames["observation.camera.extrinsics"]
+    for step, matrix in enumerate(extrinsics):
+        in_camera = np.array([0.1, 0.2, 0.9])
+        camera = demo["cameras/camera"]
+        in_env = Rotation.from_quat(camera["quat"][step]).apply(in_camera) + camera["pos"][step]
+        in_base = matrix @ [*in_camera, 1.0]
+        assert np.allclose(in_base[:3], BASE.inv().apply(in_env - BASE_POS), atol=1e-6)
+
+
+def test_features_have_names_units_and_the_depths_own_flag(demo: Any) -> None:
+    world = World(description())
+    frames = world.frames(demo)
+    features = {name: world.feature(name, values) for name, values in frames.items()}
+    assert features["observation.state"]["names"] == ["joint.0", "joint.1"]
+    assert frames["observation.state"].tolist() == np.asarray(demo["obs/policy"])[:, 2:].tolist()
+    assert features["action"]["info"]["parts"][0]["unit"] == "m"
+    assert features["observation.images.camera"]["info"] == {"is_depth_map": True}
+    assert features["observation.images.camera"]["shape"] == (6, 8, 1)
+    assert (frames["next.success"][:, 0].tolist(), features["next.success"]["dtype"]) == ([False] * 3 + [True], "bool")
+    assert world.depth_range() == {"depth_min": 0.05, "depth_max": 5.0}
+
+
+def test_a_dataset_is_whole_frames_a_second() -> None:
+    with pytest.raises(ValueError, match=r"33\.33"):
+        World(description(rate=100 / 3))
+
+
+def test_a_file_without_calibration_and_a_folder_that_exists_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there already"):
+        write_lerobot_dataset(tmp_path / "demos.hdf5", tmp_path)
