@@ -23,7 +23,6 @@ from isaaclab_pc.run.platform import driver_versions
 from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism
-from isaaclab_pc.workers.registration import check_kind, check_registration
 
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
 
@@ -155,13 +154,13 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
-    check_registration(task)
+    _check_registration(task)
     entry_point = agent_key(settings.runner, settings.agent_size, settings.learner)
     env_overrides = [text for text in settings.env_overrides if not is_of_realism(text)]
     overrides = [*env_overrides, *settings.agent_overrides]
     try:
         unresolved: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
-        check_kind(task, unresolved)
+        _check_kind(task, unresolved)
         registered = gym.spec(task).kwargs
         if entry_point not in registered:
             asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
@@ -184,6 +183,31 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         raise ConfigError(f"{given}{task} cannot be configured: {describe_error(error)}") from error
     # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change their configs.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
+
+
+def _check_registration(task: str) -> None:
+    """Refuse a registration for a single environment, which would fail late in a training."""
+    import gymnasium as gym
+
+    spec = gym.spec(task)
+    if spec.entry_point is None:
+        raise ConfigError(f"{task} is registered without an entry_point; a vector_entry_point alone cannot be used.")
+    if spec.max_episode_steps is not None:
+        raise ConfigError(
+            f"{task} is registered with max_episode_steps={spec.max_episode_steps}: gymnasium's TimeLimit counts the "
+            "steps of a single environment. Register it without, and set episode_length_s in its config."
+        )
+
+
+def _check_kind(task: str, env_cfg: Any) -> None:
+    """Refuse the config of a task of several agents, or of one without rewards."""
+    from isaaclab.envs import DirectMARLEnvCfg, ManagerBasedEnvCfg, ManagerBasedRLEnvCfg
+
+    kind = type(env_cfg).__name__
+    if isinstance(env_cfg, DirectMARLEnvCfg):
+        raise ConfigError(f"{task} is a task of several agents ({kind}); only single agents learn here.")
+    if isinstance(env_cfg, ManagerBasedEnvCfg) and not isinstance(env_cfg, ManagerBasedRLEnvCfg):
+        raise ConfigError(f"{task} has no rewards to learn from: {kind} is no ManagerBasedRLEnvCfg.")
 
 
 def _choose_networks(agent_cfg: Any, settings: RunSettings) -> None:
