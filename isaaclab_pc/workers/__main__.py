@@ -22,27 +22,14 @@ from isaaclab_pc.run.jobs import JOBS, DemoJob, Job
 from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
 
-_WORKERS = {
-    "train": "train:train",
-    "play": "play:play",
-    "export": "export:export",
-    "probe": "probe:probe",
-    "check": "check:check",
-    "demo": "demo:demo",
-    "replay": "replay:replay_dump",
-    "stability": "stability:measure",
-    "view": "view:view",
-}
-"""Module and function of each kind of job; the function takes the job, its folder and the screen."""
-
 
 def work(job: Job, folder: Path, screen: Screen) -> int:
-    """Do a job; only its own imports are loaded."""
+    """Do a job by the function of its mode, which stands in the module of the same name; only that is imported."""
     if isinstance(job, DemoJob):
         # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a lock of
         # its own, and gives advice where the file system has none.
         os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
-    worker = pkgutil.resolve_name(f"{__package__}.{_WORKERS[job.mode]}")
+    worker = pkgutil.resolve_name(f"{__package__}.{job.mode}:{job.mode}")
     return worker(job, folder, screen)
 
 

@@ -35,7 +35,7 @@ class Finding(NamedTuple):
     differences: tuple[float, ...]
 
 
-def replay(env: Any, history: History, from_each_step: bool, look: Look | None = None) -> Finding:
+def repeat_steps(env: Any, history: History, from_each_step: bool, look: Look | None = None) -> Finding:
     """Run the recorded actions, and stop at the first value that is not finite or out of its bound.
 
     With ``from_each_step`` every step starts from its recorded state, not from where the replay is. ``look`` is called
@@ -109,7 +109,7 @@ def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: S
     )
 
 
-def replay_dump(job: ReplayJob, *_: object) -> int:
+def replay(job: ReplayJob, *_: object) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
     With the recorded physics every step begins in its recorded state, which finds a fault in the physics step in which
@@ -126,7 +126,7 @@ def replay_dump(job: ReplayJob, *_: object) -> int:
     with open_env(resolved) as gym_env:
         env = gym_env.unwrapped
         history = History(env, dump, job.position)
-        finding = replay(env, history, from_each_step)
+        finding = repeat_steps(env, history, from_each_step)
         result = ReplayResult(
             backend=resolved.settings.physics.backend,
             dt=env.physics_dt,
@@ -141,7 +141,7 @@ def replay_dump(job: ReplayJob, *_: object) -> int:
         look = make_look(env, finding.fault)
         # Isaac Lab knows of its own windows only, not of a page of ours.
         while resolved.settings.visualizers and (hasattr(env, "live_view") or env.sim.is_running()):
-            replay(env, history, from_each_step, look)
+            repeat_steps(env, history, from_each_step, look)
             time.sleep(REPEAT_PAUSE)
     return 0
 

@@ -25,7 +25,7 @@ WARMUP_STEPS = 5
 """Steps that are not timed."""
 
 
-def measure(job: StabilityJob, *_: object) -> int:
+def stability(job: StabilityJob, *_: object) -> int:
     """Run the expert and random actions under one setting, and write the :class:`Cell` before anything is closed.
 
     Of the values to change, ``decimation`` stands for ``dt`` at the task's own control rate.

@@ -12,7 +12,7 @@ from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.faults.replay_state import History
 from isaaclab_pc.viewer.live_view import LiveView
-from isaaclab_pc.workers.replay import make_look, replay
+from isaaclab_pc.workers.replay import make_look, repeat_steps
 
 pytestmark = pytest.mark.sim
 
@@ -54,10 +54,10 @@ def test_the_history_ends_with_the_failure(dump: FaultDump) -> None:
 def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env, dump: FaultDump) -> None:
     """The kick is no action, so only the replay that begins every step in its recorded state sees it."""
     history = History(env, dump, 0)
-    through = replay(env, history, from_each_step=False)
+    through = repeat_steps(env, history, from_each_step=False)
     assert through.fault is None
     assert max(through.differences[: KICK_STEP - 1]) < 1e-3
-    found = replay(env, history, from_each_step=True)
+    found = repeat_steps(env, history, from_each_step=True)
     assert max(found.differences) < 1e-3
     fault = found.fault
     assert fault is not None
@@ -82,8 +82,8 @@ def test_who_watches_sees_the_body_that_fails_with_its_cloud_and_its_values(env,
 
     monkeypatch.setattr(env, "live_view", LiveView(env, show, SceneReader(env)), raising=False)
     history = History(env, dump, 0)
-    fault = replay(env, history, from_each_step=True).fault
-    assert replay(env, history, True, make_look(env, fault)).fault == fault
+    fault = repeat_steps(env, history, from_each_step=True).fault
+    assert repeat_steps(env, history, True, make_look(env, fault)).fault == fault
 
     last = frames[-1]
     assert [frame.step * env.cfg.decimation for frame in frames] == [*range(1, len(frames) + 1)]
@@ -110,7 +110,7 @@ def test_a_bad_action_is_found_before_the_physics(env, dump: FaultDump) -> None:
     arrays = {name: value.copy() for name, value in dump.arrays.items()}
     arrays["action"][0, 2, 1] = float("nan")
     history = History(env, FaultDump(dump.about, arrays), 0)
-    fault = replay(env, history, from_each_step=False).fault
+    fault = repeat_steps(env, history, from_each_step=False).fault
     assert fault is not None
     assert (fault.step, fault.substep) == (2, 0)
     assert (fault.offenders[0].quantity, fault.offenders[0].name) == ("action", "component 1")

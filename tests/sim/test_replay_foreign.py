@@ -13,7 +13,7 @@ from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.faults.replay_state import History
 from isaaclab_pc.guards import GuardCfg, attach_guard
-from isaaclab_pc.workers.replay import replay
+from isaaclab_pc.workers.replay import repeat_steps
 
 pytestmark = [pytest.mark.sim, pytest.mark.parametrize("make_cartpole", ["Isaac-Cartpole"], indirect=True)]
 
@@ -45,10 +45,10 @@ def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env
     assert "joint_velocity" in dump.causes_of(0)
 
     history = History(env, dump, 0)
-    through = replay(env, history, from_each_step=False)
+    through = repeat_steps(env, history, from_each_step=False)
     assert through.fault is None, "the kick is no action"
     assert max(through.differences[: KICK_STEP - 1]) < 1e-5
-    fault = replay(env, history, from_each_step=True).fault
+    fault = repeat_steps(env, history, from_each_step=True).fault
     assert fault is not None
     assert (fault.step, fault.substep) == (KICK_STEP, 1)
     assert fault.offenders[0].quantity == "joint velocity [rad/s or m/s]"
@@ -60,7 +60,7 @@ def test_a_bad_action_is_recorded_as_it_was_given(env: Any, tmp_path: Path) -> N
     env.step(torch.full((1, 1), math.nan))
     path = recorder.flush()
     assert path is not None
-    fault = replay(env, History(env, FaultDump.load(path), 0), from_each_step=False).fault
+    fault = repeat_steps(env, History(env, FaultDump.load(path), 0), from_each_step=False).fault
     assert fault is not None
     assert (fault.step, fault.substep) == (0, 0)
     assert fault.offenders[0].quantity == "action"

@@ -25,7 +25,7 @@ def test_a_setting_is_measured_with_expert_and_random_actions(
     sizes = [f"num_envs={NUM_ENVS}", f"eval.episodes={NUM_ENVS}"]
     config = compose(["task=lift", "device=cpu", f"physics={backend}", "obs=state", *sizes])
     job = StabilityJob(config, {"decimation": 2, "position_iterations": 8}, tmp_path / "cell.json")
-    stability_child.measure(job)
+    stability_child.stability(job)
     cell = Cell.read(tmp_path / "cell.json")
     assert cell.settings == {"dt": pytest.approx(1 / 60), "position_iterations": 8}
     assert cell.success == 1.0
