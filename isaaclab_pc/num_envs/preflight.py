@@ -6,8 +6,7 @@ Past most of these ceilings nothing fails: cameras show other environments, ever
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.batch import BatchPlan
@@ -36,26 +35,28 @@ _RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "p
 """Renderers that are installed separately: the module that each needs, and how to install it."""
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A problem of a run that was found before it starts."""
-
-    severity: Literal["error", "warning"]
-    """Whether the run is refused."""
-    message: str
-    """The problem and its remedy; names the setting to change."""
-    sized: bool = False
-    """Whether the problem may go away with fewer environments."""
-
-
 def check_run(env_cfg: Any, machine: Machine, *, trial: bool) -> list[str]:
     """Refuse a run that cannot work, before a simulator starts; return the warnings for its user.
 
+    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
+
     Raises:
-        ConfigError: All errors, one per line.
-        MemoryError: The same in a ``trial`` where fewer environments may solve all of them: the search goes on below.
+        ConfigError: The first error.
+        MemoryError: The same in a ``trial`` where fewer environments may solve it: the search goes on below.
     """
-    return _refuse_errors(preflight(env_cfg, machine), trial=trial)
+    refusal = MemoryError if trial else ConfigError
+    _check_renderers(env_cfg)
+    warnings = list(_check_rtx(env_cfg, refusal))
+    _check_images(env_cfg, refusal)
+    _check_environments(env_cfg, machine.free_bytes, refusal)
+
+    # torch counts the machine's cores and ignores the CPU quota of a container.
+    if machine.threads > machine.cores:
+        warnings.append(
+            f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
+            f"environment variable OMP_NUM_THREADS={machine.cores}."
+        )
+    return warnings
 
 
 def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *, trial: bool) -> list[str]:
@@ -95,29 +96,9 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
             f"the horizon of {plan.horizon} steps cannot shrink, or smaller observations: points.num_points, "
             "points.dtype=float16, env.history_length, the camera's width and height."
         )
-    return _refuse_errors([Problem("error" if size > free else "warning", message, sized=True)], trial=trial)
-
-
-def _refuse_errors(findings: list[Problem], *, trial: bool) -> list[str]:
-    errors = [finding for finding in findings if finding.severity == "error"]
-    if errors:
-        kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
-        raise kind("\n".join(error.message for error in errors))
-    return [finding.message for finding in findings]
-
-
-def preflight(env_cfg: Any, machine: Machine) -> list[Problem]:
-    """Return errors and warnings of a run on a machine; starts nothing.
-
-    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
-    """
-    return [
-        *_check_renderers(env_cfg),
-        *_check_rtx(env_cfg),
-        *_check_images(env_cfg),
-        *_check_environments(env_cfg, machine.free_bytes),
-        *_check_threads(machine),
-    ]
+    if size > free:
+        raise MemoryError(message) if trial else ConfigError(message)
+    return [message]
 
 
 def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
@@ -134,58 +115,51 @@ def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
     return (camera for camera in _cameras(env_cfg) if camera[0] not in others)
 
 
-def _too_many(message: str) -> Problem:
-    """Return an error that fewer environments may solve."""
-    return Problem("error", message, sized=True)
-
-
-def _check_renderers(env_cfg: Any) -> Iterator[Problem]:
-    """Find renderers of cameras that are not installed: Kit would end the process minutes later."""
+def _check_renderers(env_cfg: Any) -> None:
+    """Refuse renderers of cameras that are not installed: Kit would end the process minutes later."""
     for path, _, renderer in _cameras(env_cfg):
         module, install = _RENDERERS.get(renderer, ("", ""))
         if module and not is_installed(module):
-            yield Problem(
-                "error",
+            raise ConfigError(
                 f"{path}.renderer_cfg is the renderer {renderer}, which needs {module}: {install}. Without it, give "
-                "the camera isaaclab_newton's NewtonWarpRendererCfg in the task's config.",
+                "the camera isaaclab_newton's NewtonWarpRendererCfg in the task's config."
             )
 
 
-def _check_rtx(env_cfg: Any) -> Iterator[Problem]:
-    """Find more environments than the RTX renderers keep apart, by Isaac Lab's documentation."""
+def _check_rtx(env_cfg: Any, refusal: type[Exception]) -> Iterator[str]:
+    """Refuse, or warn of, more environments than the RTX renderers keep apart, by Isaac Lab's documentation."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in _rendered_cameras(env_cfg):
         # Isaac Lab gives an environment one partition, whatever the number of its cameras.
         partitioned = renderer == "ovrtx" or getattr(camera.renderer_cfg, "enable_scene_partitioning", False)
         if partitioned and num_envs > RTX_PARTITIONS:
-            yield _too_many(
+            raise refusal(
                 f"num_envs={num_envs}: {path}'s renderer {renderer} has {RTX_PARTITIONS} scene partitions, and further "
                 f"environments share images without an error. Use at most num_envs={RTX_PARTITIONS}; with "
-                f"num_envs=auto, scaling.max={RTX_PARTITIONS}.",
+                f"num_envs=auto, scaling.max={RTX_PARTITIONS}."
             )
         elif renderer == "isaac_rtx" and num_envs > RTX_TILES:
-            yield Problem(
-                "warning",
+            yield (
                 f"num_envs={num_envs}: above {RTX_TILES} views of {path}, Isaac Sim's RTX renderer was seen to mix up "
-                f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less.",
+                f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less."
             )
 
 
-def _check_images(env_cfg: Any) -> Iterator[Problem]:
-    """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array."""
+def _check_images(env_cfg: Any, refusal: type[Exception]) -> None:
+    """Refuse images too large for Newton's renderer, which flattens those of all environments into one Warp array."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in _rendered_cameras(env_cfg):
         pixels = camera.width * camera.height
         if renderer == "newton_warp" and num_envs * pixels > WARP_ELEMENTS:
-            yield _too_many(
+            raise refusal(
                 f"num_envs={num_envs}: with {path}.width={camera.width} and {path}.height={camera.height} the images "
                 f"have {num_envs * pixels} pixels, and a Warp array takes {WARP_ELEMENTS}. Use at most "
-                f"num_envs={WARP_ELEMENTS // pixels} (with num_envs=auto, scaling.max), or smaller images.",
+                f"num_envs={WARP_ELEMENTS // pixels} (with num_envs=auto, scaling.max), or smaller images."
             )
 
 
-def _check_environments(env_cfg: Any, free: int) -> Iterator[Problem]:
-    """Find more environments or larger images than the memory can hold, before they fill it."""
+def _check_environments(env_cfg: Any, free: int, refusal: type[Exception]) -> None:
+    """Refuse more environments or larger images than the memory can hold, before they fill it."""
     num_envs = env_cfg.scene.num_envs
     images = sum(BYTES_PER_PIXEL * camera.width * camera.height for _, camera, _ in _rendered_cameras(env_cfg))
     simulation = 0
@@ -195,18 +169,8 @@ def _check_environments(env_cfg: Any, free: int) -> Iterator[Problem]:
 
     size = num_envs * (images + simulation)
     if size > free:
-        yield _too_many(
+        raise refusal(
             f"num_envs={num_envs}: the environments and their images take {format_size(size)} at least, and "
             f"{format_size(free)} are free. Use at most num_envs={free // (images + simulation)}, smaller images, or "
-            "num_envs=auto.",
-        )
-
-
-def _check_threads(machine: Machine) -> Iterator[Problem]:
-    """Find more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
-    if machine.threads > machine.cores:
-        yield Problem(
-            "warning",
-            f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
-            f"environment variable OMP_NUM_THREADS={machine.cores}.",
+            "num_envs=auto."
         )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The checks before a simulator starts, on Isaac Lab's own configs. Starts none."""
 
+import re
 import traceback
 from typing import Any
 
@@ -19,7 +20,7 @@ from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.num_envs import preflight
 from isaaclab_pc.num_envs.classify import classify_exit
 from isaaclab_pc.num_envs.machine import Machine
-from isaaclab_pc.num_envs.preflight import Problem, check_run, check_samples
+from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.num_envs.trial import Outcome
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
@@ -55,16 +56,17 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def check(cfg: Any, machine: Machine = MACHINE) -> list[Problem]:
-    return preflight.preflight(cfg, machine)
+def check(cfg: Any, machine: Machine = MACHINE) -> list[str]:
+    return check_run(cfg, machine, trial=False)
 
 
-def only(cfg: Any, severity: str, setting: str, machine: Machine = MACHINE) -> Problem:
-    """Return the only finding, which has this severity and names this setting."""
-    (finding,) = check(cfg, machine)
-    assert finding.severity == severity
-    assert setting in finding.message
-    return finding
+def refused(cfg: Any, setting: str, machine: Machine = MACHINE, *, sized: bool = True) -> str:
+    """Return the error, which names this setting, and bounds the search of a trial where it is one of size."""
+    with pytest.raises(ConfigError, match=re.escape(setting)) as error:
+        check(cfg, machine)
+    with pytest.raises(MemoryError if sized else ConfigError, match=re.escape(setting)):
+        check_run(cfg, machine, trial=True)
+    return str(error.value)
 
 
 def test_a_usual_run_is_fine() -> None:
@@ -81,16 +83,14 @@ def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, m
     installed(module)
     assert check(cfg) == []
     installed()
-    finding = only(cfg, "error", "env.scene.camera.renderer_cfg")
-    assert module in finding.message
-    assert not finding.sized
+    assert module in refused(cfg, "env.scene.camera.renderer_cfg", sized=False)
 
 
 def test_the_camera_of_isaac_labs_direct_tasks_is_beside_the_scene_and_renders_with_rtx_by_default(installed) -> None:
     cfg = reach_cfg()
     cfg.tiled_camera = CameraCfg(prim_path="/World/Camera", spawn=None, width=8, height=8)
     installed()
-    only(cfg, "error", "env.tiled_camera.renderer_cfg")
+    refused(cfg, "env.tiled_camera.renderer_cfg", sized=False)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,12 @@ def test_the_camera_of_isaac_labs_direct_tasks_is_beside_the_scene_and_renders_w
 def test_rtx_keeps_so_many_environments_apart(installed, renderer: Any, num_envs: int, severity: str | None) -> None:
     installed(*INSTALLED)
     cfg = reach_cfg(num_envs, renderer=renderer)
-    if severity is not None:
-        assert only(cfg, severity, f"num_envs={num_envs}").sized == (severity == "error")
+    if severity == "error":
+        refused(cfg, f"num_envs={num_envs}")
+        return
+    if severity == "warning":
+        (warning,) = check(cfg)
+        assert f"num_envs={num_envs}" in warning
         return
     # An environment has one partition for all of its cameras.
     cfg.scene.wrist = CameraCfg(prim_path="/World/W", spawn=None, width=8, height=8, renderer_cfg=OVRTXRendererCfg())
@@ -120,7 +124,7 @@ def test_images_must_fit_into_one_warp_array() -> None:
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
     assert check(cfg, machine=HUGE) == []
     cfg.scene.camera.height = 256
-    assert only(cfg, "error", "num_envs=32767", HUGE).sized
+    refused(cfg, "num_envs=32767", HUGE)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,7 @@ def test_images_must_fit_into_one_warp_array() -> None:
 )
 def test_what_environments_and_images_take_at_least_must_be_free(fields: dict, most: int) -> None:
     assert check(reach_cfg(most, **fields)) == []
-    assert only(reach_cfg(most + 1, **fields), "error", f"num_envs={most},").sized
+    refused(reach_cfg(most + 1, **fields), f"num_envs={most},")
 
 
 def test_the_ceiling_is_warps_own() -> None:
@@ -151,7 +155,7 @@ def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(ins
     assert check(reach_cfg(10_000_000, obs="state"), HUGE) == []
     installed()
     cfg = reach_cfg(10_000_000, obs="state", renderer=IsaacRtxRendererCfg())
-    only(cfg, "error", "env.scene.camera.renderer_cfg", HUGE)
+    refused(cfg, "env.scene.camera.renderer_cfg", HUGE, sized=False)
 
 
 # What becomes of findings
@@ -163,11 +167,9 @@ def test_more_threads_than_cores_give_a_warning_which_keeps_nothing_from_running
     assert "OMP_NUM_THREADS=4" in warning
 
 
-@pytest.mark.parametrize("trial", [False, True])
-def test_all_errors_are_in_one_message(installed, trial: bool) -> None:
+def test_what_no_smaller_size_cures_is_refused_first(installed) -> None:
     installed()
-    with pytest.raises(ConfigError, match=r"camera\.renderer_cfg(?s:.*)num_envs=16384"):
-        check_run(reach_cfg(16_384, renderer=IsaacRtxRendererCfg()), MACHINE, trial=trial)
+    refused(reach_cfg(16_384, renderer=OVRTXRendererCfg()), "camera.renderer_cfg", sized=False)
 
 
 def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_it(installed) -> None:
