@@ -224,8 +224,8 @@ class Gpu:
         others = self._settled() - self._used_before
         # A process that is still there was not of the tree.
         if self._own_peak is not None and not self._own_pids & self._told().keys():
-            return GpuUse(self._own_peak, Meter.PROCESS, others)
-        return GpuUse(max(self._growth - others, 0), Meter.MACHINE if self._shares_memory else Meter.CARD, others)
+            return GpuUse(self._own_peak, "process", others)
+        return GpuUse(max(self._growth - others, 0), "machine" if self._shares_memory else "card", others)
 
     def _settled(self) -> int:
         """Return the used memory once the driver has taken back that of processes which ended [bytes]."""

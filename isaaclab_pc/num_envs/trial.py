@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from isaaclab_pc.physics.contacts import ContactUsage
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
@@ -45,17 +46,10 @@ class Outcome(StrEnum):
     """The user's code or settings failed."""
 
 
-class Meter(StrEnum):
-    """Who told the GPU memory of a trial."""
-
-    PROCESS = "process"
-    """The driver, of each of its processes."""
-    CARD = "card"
-    """The growth of the card's used memory, without the memory of other programs when the trial was over."""
-    MACHINE = "machine"
-    """Likewise that of the machine's memory, where a GPU shares it."""
-    LIBRARIES = "libraries"
-    """torch and Warp, which held more than the others told."""
+Meter = Literal["process", "card", "machine", "libraries"]
+"""Who told the GPU memory of a trial: the driver, of each of its processes; the growth of the card's used memory,
+without that of other programs when the trial was over; likewise that of the machine's memory, where a GPU shares it; or
+torch and Warp, which held more than the others told."""
 
 
 class TrainingPhase(StrEnum):

@@ -9,7 +9,7 @@ from pathlib import Path
 from isaaclab_pc.num_envs.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.num_envs.gpu import Gpu, GpuUse
 from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills, taken_by_others
-from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, Trial, format_size
+from isaaclab_pc.num_envs.trial import Outcome, Progress, TrainingPhase, Trial, format_size
 from isaaclab_pc.processes.output_filter import OutputFilter
 from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.utils.files import end_of
@@ -117,7 +117,7 @@ def _with_device_memory(trial: Trial, use: GpuUse) -> Trial:
     """Attach the GPU memory that was metered, or that the child's libraries held where that is more."""
     held = 0 if trial.memory is None else trial.memory.held_peak or 0
     if held > use.peak:
-        return replace(trial, device_bytes=held, device_meter=Meter.LIBRARIES)
+        return replace(trial, device_bytes=held, device_meter="libraries")
     return replace(trial, device_bytes=use.peak, device_meter=use.meter)
 
 

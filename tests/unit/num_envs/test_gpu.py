@@ -12,7 +12,6 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs import gpu as gpu_module
 from isaaclab_pc.num_envs.gpu import CudaMemory, Gpu, OwnMemory, held_by_libraries
-from isaaclab_pc.num_envs.trial import Meter
 from tests.fake_nvml import FakeGpu, FakeNvml, process
 from tests.waiting import is_gone
 
@@ -42,7 +41,7 @@ def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(card: FakeGpu
     card.graphics = []
     assert gpu.sample([7, 8]) == 350 * MIB
     card.compute = []
-    assert gpu.finish() == (350 * MIB, Meter.PROCESS, 0)
+    assert gpu.finish() == (350 * MIB, "process", 0)
     gpu.start()
     card.compute = [process(9, 100 * MIB)]
     assert gpu.sample([9]) == 100 * MIB, "a new tree has its own peak"
@@ -64,7 +63,7 @@ def test_a_neighbours_growth_is_taken_off(card: FakeGpu, gpu: Gpu, neighbour: in
     card.used += neighbour + 700 * MIB
     gpu.sample([7])
     card.used -= 700 * MIB
-    assert gpu.finish() == (700 * MIB, Meter.CARD, neighbour)
+    assert gpu.finish() == (700 * MIB, "card", neighbour)
 
 
 def test_a_stranger_with_the_number_of_one_of_ours_is_not_counted(card: FakeGpu, gpu: Gpu) -> None:
@@ -74,7 +73,7 @@ def test_a_stranger_with_the_number_of_one_of_ours_is_not_counted(card: FakeGpu,
     card.used += 300 * MIB
     assert gpu.sample([7]) == 300 * MIB
     card.used -= 300 * MIB
-    assert gpu.finish() == (300 * MIB, Meter.CARD, 0)
+    assert gpu.finish() == (300 * MIB, "card", 0)
 
 
 def test_a_process_that_outlives_the_tree_was_a_stranger(card: FakeGpu, gpu: Gpu) -> None:
@@ -82,7 +81,7 @@ def test_a_process_that_outlives_the_tree_was_a_stranger(card: FakeGpu, gpu: Gpu
     card.compute = [process(7, 4000 * MIB)]
     gpu.sample([7])
     card.used -= 300 * MIB
-    assert gpu.finish() == (300 * MIB, Meter.CARD, 4000 * MIB)
+    assert gpu.finish() == (300 * MIB, "card", 4000 * MIB)
 
 
 def test_memory_taken_back_late_is_ours(card: FakeGpu, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +92,7 @@ def test_memory_taken_back_late_is_ours(card: FakeGpu, gpu: Gpu, monkeypatch: py
         card.used = max(card.used - 300 * MIB, 1 << 30)
 
     monkeypatch.setattr("isaaclab_pc.num_envs.gpu.time.sleep", free_some)
-    assert gpu.finish() == (900 * MIB, Meter.CARD, 0)
+    assert gpu.finish() == (900 * MIB, "card", 0)
 
 
 def test_growth_of_the_device_stands_in_for_processes(card: FakeGpu, gpu: Gpu) -> None:

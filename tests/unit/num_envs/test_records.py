@@ -7,7 +7,7 @@ import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(FLAG_FIELDS, st.booleans()),
     "outcome": st.sampled_from(Outcome),
     "seconds": st.dictionaries(st.text(), NUMBERS),
-    "device_meter": st.none() | st.sampled_from(Meter),
+    "device_meter": st.none() | st.sampled_from(get_args(Meter)),
     "overrides": st.dictionaries(st.text(), SETTINGS),
     "memory": st.none() | MEMORY,
     "contacts": st.none() | CONTACTS,

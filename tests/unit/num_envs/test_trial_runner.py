@@ -14,7 +14,7 @@ import pytest
 
 from isaaclab_pc.num_envs import trial_runner
 from isaaclab_pc.num_envs.gpu import Gpu, GpuUse
-from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, Trial
+from isaaclab_pc.num_envs.trial import Outcome, Progress, TrainingPhase, Trial
 from isaaclab_pc.num_envs.trial_runner import Budgets, run_trial
 from isaaclab_pc.processes import process_tree
 from isaaclab_pc.processes.output_filter import FLOOD
@@ -333,7 +333,7 @@ class FakeGpu:
 
     def finish(self) -> GpuUse:
         assert all(is_gone(pid) for pid in self.pids)
-        return GpuUse(self.used if self.peak is None else self.peak, Meter.CARD, self.others)
+        return GpuUse(self.used if self.peak is None else self.peak, "card", self.others)
 
 
 DEVICE = Budgets(host=1 << 30, device=450 * MIB, seconds=20.0)
@@ -348,7 +348,7 @@ def test_child_that_passes_the_gpu_budget_is_ended(run: Run, others: int, peak: 
     gpu = FakeGpu(others, peak, grows=100 * MIB)
     trial = run("time.sleep(60)", DEVICE, cast(Any, gpu))
     assert trial.outcome is Outcome.OVER_BUDGET
-    assert (trial.device_bytes, trial.device_meter) == (peak or 500 * MIB, Meter.CARD)
+    assert (trial.device_bytes, trial.device_meter) == (peak or 500 * MIB, "card")
     assert (trial.device_budget, trial.taken_by_others) == (DEVICE.device, taken)
     assert "450.0 MiB" in trial.detail
     assert len(gpu.pids) == 1
@@ -369,7 +369,7 @@ def test_memory_that_others_took_is_told(run: Run, monkeypatch: pytest.MonkeyPat
 
 def test_what_a_childs_libraries_held_is_the_least_that_it_had(run: Run) -> None:
     memory = {"before_env": 0, "after_env": 0, "held_peak": 200 * MIB}
-    for peak, meter in ((150 * MIB, Meter.LIBRARIES), (210 * MIB, Meter.CARD)):
+    for peak, meter in ((150 * MIB, "libraries"), (210 * MIB, "card")):
         trial = run(f"fits(memory={memory})", DEVICE, cast(Any, FakeGpu(peak=peak)))
         assert (trial.device_bytes, trial.device_meter) == (max(peak, 200 * MIB), meter)
 
