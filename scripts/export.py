@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Export a policy for programs without a simulator: python scripts/export.py --help shows how."""
 
-import sys
-
 from isaaclab_pc.commands.export import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main())

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """List the tasks: python scripts/list_tasks.py --help."""
 
-import sys
-
 from isaaclab_pc.commands.list_tasks import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main())

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the skeleton of a new task: python scripts/new_task.py --help."""
 
-import sys
-
 from isaaclab_pc.commands.new_task import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main())

@@ -23,16 +23,17 @@ Work = Callable[[Sequence[str]], int]
 """Takes the arguments of a command line, and returns an exit code."""
 
 
-def script(help_text: str, when_stopped: int | None = None) -> Callable[[Work], Work]:
+def script(help_text: str, when_stopped: int | None = None) -> Callable[[Work], Callable[..., int]]:
     """Turn the work of a script into its ``main``, which also prints its help, and chooses how it prints.
 
-    ``when_stopped`` is the exit code after a signal; None: 128 + N. Otherwise the code is that of
-    :func:`exit_code_of`.
+    It takes the program's arguments unless others are given. ``when_stopped`` is the exit code after a signal; None:
+    128 + N. Otherwise the code is that of :func:`exit_code_of`.
     """
 
-    def decorate(work: Work) -> Work:
+    def decorate(work: Work) -> Callable[..., int]:
         @functools.wraps(work)
-        def main(argv: Sequence[str]) -> int:
+        def main(argv: Sequence[str] | None = None) -> int:
+            argv = sys.argv[1:] if argv is None else argv
             with standard_streams():
                 if {"-h", "--help"} & set(argv):
                     print(as_started(help_text.rstrip("\n") + "\n" + _OUTPUT_HELP), end="")

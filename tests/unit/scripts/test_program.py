@@ -18,10 +18,10 @@ from isaaclab_pc.terminal.program_name import command_line, started_as_program
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 
-THE_CALL = """import sys
+THE_CALL = """\
 from isaaclab_pc.commands.{} import main
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))"""
+    raise SystemExit(main())"""
 
 
 @pytest.fixture
