@@ -53,8 +53,6 @@ class FitResult:
     """The answer: a size that ran and fitted, now or when it was cached."""
     trials: tuple[Trial, ...]
     """Every trial that ran now; empty for a cached answer that needed none."""
-    cached: bool
-    """Whether the answer comes from the cache."""
     reason: str
     """One sentence for the terminal."""
     overrides: Overrides = field(default_factory=dict)
@@ -124,10 +122,10 @@ def fit(
     kept_as = None if settings.cache == "ignore" else digest
     profile = cache.get(digest) if settings.cache == "use" else None
     # Trials of another speed than today's are no beginning.
-    goes_on = profile is not None and profile.doubt is not Doubt.SPEED and profile.is_unfinished(settings.max_trials)
+    goes_on = profile is not None and profile.doubt is not Doubt.SPEED and profile.is_unfinished
     budgets = read_budgets()
     if profile is not None and profile.doubt is None and not goes_on and _has_headroom(profile, budgets):
-        return _result(profile, cached_reason(profile, cache.folder), (), profile, settings, kept_as, cached=True)
+        return _result(profile, cached_reason(profile, cache.folder), (), profile, settings, kept_as)
 
     known = _still_known(profile.trials, budgets) if profile is not None and goes_on else {}
     with _output_folder() as folder:
@@ -174,7 +172,7 @@ def fit(
     if kept_as is not None:
         cache.put(kept_as, found)
     trials = tuple(trial for trial in tried if trial not in known.values())
-    return _result(found, reason, trials, earlier, settings, kept_as, cached=is_confirmed or not trials)
+    return _result(found, reason, trials, earlier, settings, kept_as)
 
 
 def _result(
@@ -184,13 +182,10 @@ def _result(
     earlier: Profile | None,
     settings: SearchSettings,
     kept_as: str | None,
-    *,
-    cached: bool,
 ) -> FitResult:
     return FitResult(
         num_envs=profile.num_envs,
         trials=trials,
-        cached=cached,
         reason=reason,
         overrides=profile.overrides,
         earlier_trials=() if earlier is None else earlier.trials,
@@ -261,7 +256,6 @@ def _search(
         try_size,
         **bounds._asdict(),
         objective=settings.resolved_objective,
-        max_trials=settings.max_trials,
         max_seconds=sizes.clock.left(),
         clock=sizes.clock.spent,
     )

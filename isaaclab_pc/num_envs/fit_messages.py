@@ -54,18 +54,17 @@ def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
     """Advise where no size that was tried fits."""
     smallest = min(result.trials, key=lambda trial: trial.num_envs)
     timed_out = smallest.outcome is Outcome.TIMEOUT
-    limit = "max_seconds" if timed_out else str(result.stop)
     if timed_out:
         what = f"{smallest}: that says nothing of what fits."
     elif result.stop is StopReason.COMPLETE:
         what = f"no size fits, not even {smallest}."
     else:
-        what = f"no size that was tried fits, down to {smallest}; scaling.{limit} ended the search there."
+        what = f"no size that was tried fits, down to {smallest}; scaling.max_seconds ended the search there."
 
     only_one = settings.min is not None and settings.min == settings.max
     ways = []
     if timed_out or result.stop is not StopReason.COMPLETE:
-        ways.append(f"raise scaling.{limit} (now {getattr(settings, limit):g})")
+        ways.append(f"raise scaling.max_seconds (now {settings.max_seconds:g})")
     if smallest.outcome is Outcome.CRASH:
         ways.append("read its output")
     elif smallest.outcome is Outcome.OVERFLOW:

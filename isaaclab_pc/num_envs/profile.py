@@ -72,10 +72,9 @@ class Profile(JsonRecord):
     doubt: Doubt | None = None
     """Why a training contradicts it; None where none does."""
 
-    def is_unfinished(self, max_trials: int | None) -> bool:
-        """Whether its search is to go on, where so many trials are allowed now; None: any number."""
-        if self.stop is StopReason.TRIALS:
-            return max_trials is None or max_trials > len(self.trials)
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether its search is to go on."""
         return self.stop is StopReason.TIME or self.doubt is Doubt.MEMORY
 
     def as_answer(self, key: str, objective: Objective) -> Answer:

@@ -72,8 +72,6 @@ class StopReason(StrEnum):
 
     COMPLETE = "complete"
     """No other size is worth a trial."""
-    TRIALS = "max_trials"
-    """The number of trials was used up."""
     TIME = "max_seconds"
     """Another trial would not have been done in time."""
     ERROR = "error"
@@ -104,7 +102,6 @@ def search(
     start: int | None = None,
     floor: int | None = None,
     finest: int = 1,
-    max_trials: int | None = None,
     max_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SearchResult:
@@ -123,13 +120,12 @@ def search(
         start: First size to try, moved into [lo, hi]; None: `lo`.
         floor: Smallest size to try where `lo` does not fit; None: `lo`.
         finest: Sizes below `lo` are multiples of this; so is the floor.
-        max_trials: Most trials; None: as many as it takes.
         max_seconds: No trial but the first is started that would probably end later than this [s]; None: no limit.
         clock: Monotonic clock [s].
 
     Returns:
         The winner, which ran and fitted, and every trial. With `Objective.MEMORY` a larger size may fit, by less than
-        about `RESOLUTION` where memory decides, 5 % where time or trials were short as well, and `BRACKET` where
+        about `RESOLUTION` where memory decides, 5 % where time was short as well, and `BRACKET` where
         something else decides.
     """
     sizes = _Sizes(lo, hi, granule, floor, finest)
@@ -143,11 +139,10 @@ def search(
         trials.append(run_trial(step))
         durations.append(clock() - trial_began)
 
-        trials_left = math.inf if max_trials is None else max_trials - len(trials)
         seconds_left = math.inf if max_seconds is None else max_seconds - (clock() - began)
         # The first trial may have compiled kernels.
         longest = max(durations[1:], default=0.0)
-        step = _next_step(trials, sizes, objective, _Left.of(trials, trials_left, seconds_left, longest))
+        step = _next_step(trials, sizes, objective, _Left.of(trials, seconds_left, longest))
 
     best = _best(trials, objective)
     speed = 0.0 if best is None else pooled_speeds(trials)[best.num_envs]
@@ -197,23 +192,22 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class _Left:
-    """Trials and time that are left, and the time a trial takes: a line over the sizes, flat below the largest."""
+    """Time that is left, and the time a trial takes: a line over the sizes, flat below the largest."""
 
-    trials: float
     seconds: float
     size: int
     trial_seconds: float
     seconds_per_env: float
 
     @classmethod
-    def of(cls, done: Sequence[Trial], trials: float, seconds: float, longest: float) -> "_Left":
+    def of(cls, done: Sequence[Trial], seconds: float, longest: float) -> "_Left":
         """Fit the line to trials that fitted; the longest, with all its attempts, took at least ``longest`` [s]."""
         timed = [(trial.num_envs, trial.wall_seconds) for trial in telling(done) if not trial.compiled]
         if not timed:
-            return cls(trials, seconds, 0, longest, 0.0)
+            return cls(seconds, 0, longest, 0.0)
         (smallest, least), (largest, most) = timed[0], timed[-1]
         per_env = (most - least) / (largest - smallest) if largest > smallest else 0.0
-        return cls(trials, seconds, largest, max(longest, most), max(per_env, 0.0))
+        return cls(seconds, largest, max(longest, most), max(per_env, 0.0))
 
     def expected(self, size: int) -> float:
         """Return how long a trial of a size probably takes [s]."""
@@ -228,20 +222,18 @@ class _Left:
 
 
 def _next_step(trials: Sequence[Trial], sizes: _Sizes, objective: Objective, left: _Left) -> int | StopReason:
-    """Return the next size to try, smaller where time or trials are short, or why the search ends."""
+    """Return the next size to try, smaller where time is short, or why the search ends."""
     if trials[-1].outcome in (Outcome.ERROR, Outcome.NAN):
         return StopReason.ERROR
     size = _next_size(trials, sizes, objective)
     if size is None:
         return StopReason.COMPLETE
-    if left.trials < 1:
-        return StopReason.TRIALS
 
     decisive = _decisive(trials)
     lower, upper = _bracket(decisive)
     if lower is not None and size > lower:
         worth = lower * (1 + RESOLUTION)
-        if left.trials < 2 or left.seconds < _SPARE * left.expected(size):
+        if left.seconds < _SPARE * left.expected(size):
             cautious = sizes.clip(int(min(capacity(decisive, MARGIN + _LAST_AIM), sizes.hi)))
             if cautious < worth and upper is None and objective is Objective.MEMORY:
                 return StopReason.COMPLETE

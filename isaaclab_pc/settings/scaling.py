@@ -88,9 +88,6 @@ class ScalingSettings(Settings):
     granule: NumEnvs | None = None
     """Only multiples of this."""
 
-    max_trials: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Trials at most."""
-
     max_seconds: Annotated[float, Field(gt=0, le=604_800), Unit("s")] = 180.0
     """Longest time for a search, from when its first environment is built; kernels may be compiled before."""
 

@@ -36,7 +36,7 @@ SHORTER = {
     "play": ("device=cpu", "num_envs=8", "eval.episodes=8"),
     "demo": ("device=cpu", "num_envs=2", "episodes=2"),
     "view": ("device=cpu", "num_envs=2", "steps=5"),
-    "scale": ("device=cpu", "env.episode_length_s=1", "scaling.max=8", "scaling.max_trials=2", "scaling.cache=ignore"),
+    "scale": ("device=cpu", "env.episode_length_s=1", "scaling.min=8", "scaling.max=8", "scaling.cache=ignore"),
     "scale --stability": ("device=cpu", "env.episode_length_s=1", "num_envs=4", "physics.position_iterations=8"),
     "replay": ("device=cpu",),
 }

@@ -13,7 +13,7 @@ TRAINER = str(Path(__file__).parents[1] / "supervise" / "fake_trainer.py")
 
 
 def found(largest, search, on_trial):
-    return FitResult(search.min or 64, (), False, "")
+    return FitResult(search.min or 64, (), "")
 
 
 if __name__ == "__main__":

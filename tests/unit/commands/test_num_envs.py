@@ -57,7 +57,7 @@ def test_processes_on_one_machine_share_it(monkeypatch, nvml, given, gpus_here, 
 
     def find(run, search, on_trial, *, processes, reserve=0):
         asked.append((search.device, processes))
-        return FitResult(64, (), False, "")
+        return FitResult(64, (), "")
 
     nvml.gpus = [gpu_of("A 8 1") for _ in range(4)]
     monkeypatch.setattr(num_envs, "gpu_count", lambda: gpus_here)

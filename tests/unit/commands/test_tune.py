@@ -39,7 +39,7 @@ def started(tmp_path, monkeypatch):
         tune,
         "find_num_envs",
         lambda settings, search, *_: (
-            calls.append(search) or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100})
+            calls.append(search) or FitResult(search.min or 48, (), "", {"physics.contacts": 100})
         ),
     )
     return calls

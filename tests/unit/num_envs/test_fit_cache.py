@@ -21,13 +21,13 @@ NO_CHILD = "raise AssertionError('no child is started')"
 def test_second_run_takes_the_answer_from_the_cache_unless_key_or_settings_differ(workshop: Workshop) -> None:
     first = workshop.fit(SATURATED)
     again = workshop.fit(NO_CHILD)
-    assert (again.num_envs, again.cached, again.trials) == (64, True, ())
+    assert (again.num_envs, bool(again.earlier_date), again.trials) == (64, True, ())
     assert (again.earlier_trials, bool(again.earlier_date)) == (first.trials, True)
     assert (first.earlier_trials, first.earlier_date) == ((), "")
     assert workshop.tried == []
     assert "scaling.cache=refresh" in again.reason
-    assert not workshop.fit(SATURATED, key={**KEY, "task": "lift"}).cached
-    assert not workshop.fit(SATURATED, max=64).cached
+    assert not workshop.fit(SATURATED, key={**KEY, "task": "lift"}).earlier_date
+    assert not workshop.fit(SATURATED, max=64).earlier_date
 
 
 def test_refresh_searches_again_and_keeps_the_new_answer(workshop: Workshop) -> None:
@@ -38,10 +38,10 @@ def test_refresh_searches_again_and_keeps_the_new_answer(workshop: Workshop) -> 
 
 
 def test_ignore_neither_reads_nor_writes_the_cache(workshop: Workshop) -> None:
-    assert not workshop.fit("fits(100)", cache="ignore").cached
+    assert not workshop.fit("fits(100)", cache="ignore").earlier_date
     assert not (workshop.folder / "cache").exists()
     workshop.fit("fits(100)")
-    assert not workshop.fit("fits(100)", cache="ignore").cached
+    assert not workshop.fit("fits(100)", cache="ignore").earlier_date
 
 
 def test_cached_answer_is_tried_when_memory_is_short(workshop: Workshop, set_free: Callable[[int], None]) -> None:
@@ -50,11 +50,11 @@ def test_cached_answer_is_tried_when_memory_is_short(workshop: Workshop, set_fre
     first = workshop.fit(code, max=128)
     peak = max(trial.host_bytes for trial in first.trials if trial.num_envs == first.num_envs)
     set_free(int(peak * 1.06 / 0.8))
-    assert workshop.fit(NO_CHILD, max=128).cached, "five percent are enough"
+    assert workshop.fit(NO_CHILD, max=128).earlier_date, "five percent are enough"
     set_free(int(peak * 1.04 / 0.8))
     again = workshop.fit(code, max=128)
     assert [trial.num_envs for trial in again.trials] == workshop.tried == [first.num_envs]
-    assert (again.num_envs, again.cached) == (first.num_envs, True)
+    assert (again.num_envs, bool(again.earlier_date)) == (first.num_envs, True)
     assert "scaling.cache=refresh" in again.reason
     others = tuple(trial for trial in first.trials if trial.num_envs != first.num_envs)
     assert again.earlier_trials == others, "the size that was tried again stands there once"
@@ -73,7 +73,7 @@ def test_search_starts_at_a_cached_answer(workshop: Workshop, set_free: Callable
     again = workshop.fit(MEMORY_HUNGRY, max=256)
     assert workshop.tried[0] == 256
     assert workshop.tried.count(256) == 1, "the trial that failed is not run again"
-    assert not again.cached
+    assert not again.earlier_date
     assert 32 <= again.num_envs < 256
     assert [trial.num_envs for trial in again.trials] == workshop.tried
     assert workshop.fit(MEMORY_HUNGRY, max=256).num_envs == again.num_envs
@@ -97,17 +97,10 @@ def test_search_that_was_cut_short_goes_on_from_its_trials(workshop: Workshop, s
     first = workshop.fit("fits(n)", max_seconds=10)
     assert (first.num_envs, workshop.tried) == (256, [256])
     again = workshop.fit("fits(n)", max_seconds=10)
-    assert (again.num_envs, workshop.tried, again.cached) == (256, [128], False)
+    assert (again.num_envs, workshop.tried) == (256, [128])
     assert [trial.num_envs for trial in again.trials] == [128]
     assert again.earlier_trials == first.trials
     assert workshop.fit(NO_CHILD).num_envs == 256, "it is complete, whatever time the next one has"
-
-
-def test_search_that_used_its_trials_up_goes_on_where_more_are_allowed(workshop: Workshop) -> None:
-    assert workshop.fit("fits(n)", max_trials=1).num_envs == 256
-    assert workshop.fit(NO_CHILD, max_trials=1).num_envs == 256
-    assert workshop.fit("fits(n)", max_trials=2).num_envs == 256
-    assert workshop.tried == [128]
 
 
 def correct(answer: Answer | None, **changes: Any) -> None:
@@ -125,8 +118,8 @@ def test_answer_in_doubt_is_tried_once_more(workshop: Workshop, speed: str, trie
     correct(first.answer, doubt=Doubt.SPEED)
     again = workshop.fit(SATURATED.replace("340", speed), max=128)
     assert (again.num_envs, workshop.tried) == (64, tried)
-    assert again.cached == (len(tried) == 1)
-    assert workshop.fit(NO_CHILD, max=128).cached, "the doubt is gone"
+    assert bool(again.earlier_date) == (len(tried) == 1)
+    assert workshop.fit(NO_CHILD, max=128).earlier_date, "the doubt is gone"
 
 
 def test_answer_that_a_training_ruled_out_is_not_taken_again(workshop: Workshop) -> None:
@@ -160,20 +153,17 @@ json.dump({"num_envs": n, "outcome": "fits", "frames_per_second": 7, "configurat
 
 
 @pytest.mark.parametrize(
-    ("stop", "doubt", "max_trials", "goes_on"),
+    ("stop", "doubt", "goes_on"),
     [
-        (StopReason.COMPLETE, None, None, False),
-        (StopReason.TIME, None, None, True),
-        (StopReason.TRIALS, None, 2, False),
-        (StopReason.TRIALS, None, 3, True),
-        (StopReason.TRIALS, None, None, True),
-        (StopReason.COMPLETE, Doubt.MEMORY, None, True),
-        (StopReason.COMPLETE, Doubt.SPEED, None, False),
+        (StopReason.COMPLETE, None, False),
+        (StopReason.TIME, None, True),
+        (StopReason.COMPLETE, Doubt.MEMORY, True),
+        (StopReason.COMPLETE, Doubt.SPEED, False),
     ],
 )
-def test_unfinished_search(stop: StopReason, doubt: Doubt | None, max_trials: int | None, goes_on: bool) -> None:
+def test_unfinished_search(stop: StopReason, doubt: Doubt | None, goes_on: bool) -> None:
     trials = (Trial(32, Outcome.FITS), Trial(64, Outcome.OOM))
-    assert Profile(32, 1.0, 10, None, stop, trials, doubt=doubt).is_unfinished(max_trials) == goes_on
+    assert Profile(32, 1.0, 10, None, stop, trials, doubt=doubt).is_unfinished == goes_on
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,6 @@ SEQUENCES: dict[str, tuple[dict[str, Any], dict[str, Any], list[int], int | None
         *({"seconds": lambda n: 10.0 + n / 64}, {"hi": 65536, "max_seconds": 90.0}),
         *([32, 256, 3120], 3120, TIME),
     ),
-    "trials are used up": ({"limit": 300}, {"max_trials": 3}, [32, 256, 1024], 256, StopReason.TRIALS),
 }
 """A machine, settings of the search, the sizes that it tries, its answer, and why it ends."""
 
@@ -265,7 +264,6 @@ def test_winner_is_near_the_largest_that_fits(bounds: tuple[int, int, int], limi
     objective=st.sampled_from(list(Objective)),
     start=st.integers(1, 6000),
     data=st.data(),
-    max_trials=st.none() | st.integers(1, 6),
     keeps_granule=st.booleans(),
 )
 def test_any_machine_however_erratic_gets_a_size_that_ran_and_no_size_is_tried_too_often(
@@ -273,7 +271,6 @@ def test_any_machine_however_erratic_gets_a_size_that_ran_and_no_size_is_tried_t
     objective: Objective,
     start: int,
     data: st.DataObject,
-    max_trials: int | None,
     keeps_granule: bool,
 ) -> None:
     lo, extra, granule = bounds
@@ -294,7 +291,6 @@ def test_any_machine_however_erratic_gets_a_size_that_ran_and_no_size_is_tried_t
         start=start,
         floor=floor,
         finest=finest,
-        max_trials=max_trials,
         clock=lambda: 0.0,
     )
     tried = [trial.num_envs for trial in result.trials]
@@ -302,7 +298,6 @@ def test_any_machine_however_erratic_gets_a_size_that_ran_and_no_size_is_tried_t
     assert max(Counter(tried).values()) <= (1 if objective is Objective.MEMORY else 2)
     assert all(n <= lo + extra and n % granule == 0 for n in tried if n >= smallest)
     assert all(n >= floor and n % finest == 0 for n in tried)
-    assert max_trials is None or len(tried) <= max_trials
     assert (result.best in fits) if fits else (result.best is None)
 
 

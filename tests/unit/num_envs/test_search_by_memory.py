@@ -156,7 +156,7 @@ def test_capacity_of_a_trial_that_compiled_kernels_is_in_proportion_where_there_
     assert capacity([first, second, third]) == pytest.approx((0.985 * 8e9 - 1.2e9) / 1e6)
 
 
-def test_the_last_trial_that_time_or_their_number_allows_stays_well_below_the_margin() -> None:
+def test_the_last_trial_that_time_allows_stays_well_below_the_margin() -> None:
     def run(**limits: Any) -> SearchResult:
         now = [0.0]
 
@@ -174,9 +174,6 @@ def test_the_last_trial_that_time_or_their_number_allows_stays_well_below_the_ma
     in_time = run(max_seconds=180.0)
     assert [trial.num_envs for trial in in_time.trials] == [256, 2048, 13440], "68.7 GB of 72"
     assert in_time.stop is StopReason.COMPLETE, "what is left to gain is not worth a trial that may fail"
-    few = run(max_trials=3)
-    assert [trial.num_envs for trial in few.trials] == [256, 2048, 13440]
-    assert few.stop is StopReason.TRIALS
 
 
 def test_winner_inside_the_margin_is_taken_only_when_nothing_holds() -> None:
