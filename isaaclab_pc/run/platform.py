@@ -17,7 +17,6 @@ from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.processes.deadline import DEADLINE_S, answer_of
 from isaaclab_pc.run.visualizers import (
     NUM_ENVS_SHOWN,
-    VISUALIZERS,
     check_host,
     check_num_envs_shown,
     check_visualizers,
@@ -81,7 +80,7 @@ def choose_platform(settings: RunSettings) -> RunSettings:
             num_envs=num_envs,
         )
 
-    if num_envs != "auto" and any(not VISUALIZERS[name].window for name in settings.visualizers):
+    if num_envs != "auto" and "viser" in settings.visualizers:
         check_num_envs_shown(num_envs, settings.force)
     return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})
 

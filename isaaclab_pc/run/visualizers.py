@@ -5,7 +5,6 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
@@ -18,29 +17,16 @@ NUM_ENVS_SHOWN = 4
 """Environments of ``num_envs=auto`` with a visualizer: every step draws all of them."""
 
 
-@dataclass(frozen=True)
-class Visualizer:
-    """Needs of a visualizer."""
-
-    module: str
-    """Module that it imports."""
-
-    install: str
-    """Command that installs it."""
-
-    window: bool = True
-    """Whether it opens a window on this machine."""
-
-
 INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
-VISUALIZERS: Mapping[str, Visualizer] = {
-    "kit": Visualizer("isaacsim", INSTALL_ISAACSIM),
-    "newton_gl": Visualizer("pyglet", "pip install 'pyglet>=2.1.6,<3'"),
-    "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'"),
-    "viser": Visualizer("viser", INSTALL_VIZ, window=False),
+VISUALIZERS: Mapping[str, tuple[str, str]] = {
+    "kit": ("isaacsim", INSTALL_ISAACSIM),
+    "newton_gl": ("pyglet", "pip install 'pyglet>=2.1.6,<3'"),
+    "newton_rtx": ("ovrtx", "pip install 'isaaclab[ovrtx]'"),
+    "viser": ("viser", INSTALL_VIZ),
 }
-"""By Isaac Lab 3.0's names; its rerun is left out, since viser shows the same and has controls."""
+"""Module that each needs, and its installation, by Isaac Lab 3.0's names; its rerun is left out, since viser shows the
+same and has controls. All but viser open a window."""
 
 
 def check_host(host: str) -> None:
@@ -73,10 +59,9 @@ def check_visualizers(
     are named as by ``sys.platform``.
     """
     for name in names:
-        visualizer = VISUALIZERS[name]
-        if not is_installed(visualizer.module):
-            needs = f"needs {visualizer.module}, which is not installed"
-            raise ConfigError(f"visualizer={name} {needs}: {visualizer.install}.")
+        module, install = VISUALIZERS[name]
+        if not is_installed(module):
+            raise ConfigError(f"visualizer={name} needs {module}, which is not installed: {install}.")
 
     # Isaac Lab refuses these two as well, but only after it has imported the simulator.
     if "kit" in names and backend == "ovphysx":
@@ -88,7 +73,7 @@ def check_visualizers(
         raise ConfigError("visualizer=newton_rtx cannot share a process with Isaac Sim; use visualizer=kit alone.")
 
     # Without DISPLAY, Isaac Lab would draw where nobody can see it.
-    windows = [name for name in names if VISUALIZERS[name].window]
+    windows = [name for name in names if name != "viser"]
     if windows and platform == "linux" and not environment.get("DISPLAY"):
         raise ConfigError(
             f"visualizer={windows[0]} opens a window, and there is no display (DISPLAY is not set): log in with one, "

@@ -14,7 +14,7 @@ def has_visualizers(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
 
     def pretend(*names):
-        modules = [VISUALIZERS[name].module for name in names]
+        modules = [VISUALIZERS[name][0] for name in names]
         monkeypatch.setattr(visualizers, "is_installed", lambda module: module in modules)
 
     return pretend
