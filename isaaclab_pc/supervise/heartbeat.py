@@ -12,7 +12,7 @@ import psutil
 
 from isaaclab_pc.num_envs.gpu import OwnMemory
 from isaaclab_pc.num_envs.memory import free_host_memory
-from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
+from isaaclab_pc.utils.json_record import Count, JsonRecord
 
 HEARTBEAT_NAME = "heartbeat.json"
 """The file's name in the run's folder."""
@@ -39,9 +39,6 @@ class Heartbeat(JsonRecord):
 
     max_iterations: Count = 0
     """The run's last iteration; 0 until it is known."""
-
-    env_steps_per_s: NonNegative = 0.0
-    """Steps of all environments in the last iteration [1/s]."""
 
     host_bytes: Count = 0
     """Memory of the process, resident [bytes]."""

@@ -282,7 +282,7 @@ class _Training:
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         if warning := self._contacts.check():
             self.screen.warn(f"warning: {warning}")
-        self.heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["Perf/total_fps"])
+        self.heart.beat(phase="train", iteration=completed)
 
         if self.flag.received:
             self.screen.say("stopping: writing a checkpoint")
