@@ -32,8 +32,9 @@ class Screen:
     Subclasses write events and lines of text. All methods may be called from any thread.
     """
 
-    def __init__(self) -> None:
-        """Start without a phase."""
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        """Start without a phase; ``stream`` is written to, None: standard output and error."""
+        self._stream = stream
         self._lock = threading.RLock()
         self._phase: Phase | None = None
         self._phase_ended = threading.Event()
@@ -155,11 +156,6 @@ class Screen:
 class Lines(Screen):
     """Plain lines, for pipes, logs and ``nohup``."""
 
-    def __init__(self, stream: IO[str] | None = None) -> None:
-        """Write to a stream, or to standard output and error."""
-        super().__init__()
-        self._stream = stream
-
     def _write_event(self, event: Event) -> None:
         if text := event_text(event):
             self._write_text(text, stderr=isinstance(event, Warned))
@@ -172,11 +168,6 @@ class Lines(Screen):
 
 class JsonScreen(Screen):
     """One event a line, for programs; all text goes to standard error."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        """Write events to a stream."""
-        super().__init__()
-        self._stream = stream
 
     def _write_event(self, event: Event) -> None:
         if isinstance(event, Warned):
@@ -192,8 +183,7 @@ class Wire(Screen):
 
     def __init__(self, stream: IO[str]) -> None:
         """Write to the script's end of a pipe."""
-        super().__init__()
-        self._stream = stream
+        super().__init__(stream)
         # The script has begun it.
         self._phase = Phase(phase="build")
         self._advanced = -math.inf
