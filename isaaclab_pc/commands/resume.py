@@ -8,6 +8,7 @@ from typing import Any
 from isaaclab_pc.cli.command_line import Command
 from isaaclab_pc.commands.prepare import prepare_training
 from isaaclab_pc.commands.train_to_end import train_to_end
+from isaaclab_pc.commands.trained_policy import SELECTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
@@ -18,9 +19,6 @@ from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RunData, RunRecord
 from isaaclab_pc.settings import RunSettings, SuperviseSettings
 from isaaclab_pc.terminal.screen import current
-
-SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
-"""Settings that find the run."""
 
 MAY_CHANGE = (
     *("device", "gpus", "nodes", "node_rank", "rendezvous", "cluster", "workers"),
@@ -126,14 +124,14 @@ def _check_same_run(
 ) -> None:
     """Refuse to go on with a run where another one was asked for, or nothing is left of it to do."""
     found = f"resume={asked.resume} is {record.folder}"
-    for key in sorted(command.given & {"task", "obs", "runner"}):
+    for key in sorted(command.given & set(SELECTS)):
         there = getattr(stored, key)
         if getattr(asked, key) != there:
             raise ConfigError(f"{key}: {found}, a run with {key}={there}, not {getattr(asked, key)}.")
     if "num_envs" in command.given and asked.num_envs != stored.num_envs:
         raise ConfigError(f"num_envs={asked.num_envs}: {found}, a run with num_envs={stored.num_envs}, which stays.")
 
-    others = command.given - SELECTS_THE_RUN - {*MAY_CHANGE, *MAY_HARDEN, "num_envs"}
+    others = command.given - {*SELECTS, "resume", *MAY_CHANGE, *MAY_HARDEN, "num_envs"}
     refused = sorted(key for key in others if not key.startswith("hydra")) + command.env + command.agent
     if refused:
         raise ConfigError(

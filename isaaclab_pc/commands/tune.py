@@ -19,7 +19,7 @@ from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
 from isaaclab_pc.cluster.trial_share import TrialShare, divide_machine, divided_budget
 from isaaclab_pc.cluster.tuning import TUNING_NAME, Tuning, best_trial
 from isaaclab_pc.commands.num_envs import find_num_envs
-from isaaclab_pc.commands.tune_results import TuningDisplay, report
+from isaaclab_pc.commands.tune_results import report, tuning_display
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import require_library
 from isaaclab_pc.num_envs.fit import ProbeError
@@ -268,11 +268,11 @@ def _tune(folder: Path, tuning: Tuning) -> int:
         screen.made("tuning", folder)
         size = f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations"
         screen.begin("tune", f"{size}, {tuning.tuner} by {tuning.metric}")
-        display = TuningDisplay(folder, tuning)
+        refresh = tuning_display(folder, tuning)
         try:
-            errors = run_trials(folder, tuning, TRIAL, machine, display.refresh)
+            errors = run_trials(folder, tuning, TRIAL, machine, refresh)
         finally:
-            display.refresh()
+            refresh()
             screen.end_phase()
             trials = report(folder, tuning)
             unfinished = sum(not trial.is_over for trial in trials)

@@ -4,7 +4,7 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from isaaclab_pc.cluster.tuning import TuneTrial, Tuning, best_trial, read_trials
@@ -16,26 +16,22 @@ from isaaclab_pc.terminal.tables import make_table, table_console
 CSV_NAME = "results.csv"
 
 
-class TuningDisplay:
-    """Shows how the trials stand on the script's screen."""
+def tuning_display(folder: Path, tuning: Tuning) -> Callable[[], None]:
+    """Return what shows the trials with another status than before on the screen, and how far all of them are."""
+    shown = {trial.name: trial.status for trial in read_trials(folder, tuning)}
 
-    def __init__(self, folder: Path, tuning: Tuning) -> None:
-        """Begin."""
-        self._folder = folder
-        self._tuning = tuning
-        self._shown = {trial.name: trial.status for trial in read_trials(folder, tuning)}
-
-    def refresh(self) -> None:
-        """Show the trials with another status than before, and how far all of them are."""
-        trials = read_trials(self._folder, self._tuning)
+    def refresh() -> None:
+        trials = read_trials(folder, tuning)
         ended = sum(trial.is_over for trial in trials)
         for trial in trials:
-            if trial.status != self._shown[trial.name]:
-                self._shown[trial.name] = trial.status
-                current().say(f"{_line(trial, self._tuning.metric)}  ({ended}/{len(trials)} ended)")
+            if trial.status != shown[trial.name]:
+                shown[trial.name] = trial.status
+                current().say(f"{_line(trial, tuning.metric)}  ({ended}/{len(trials)} ended)")
 
-        most = self._tuning.max_iterations
+        most = tuning.max_iterations
         current().advance(sum(most if trial.is_over else trial.iterations for trial in trials), most * len(trials))
+
+    return refresh
 
 
 def _line(trial: TuneTrial, metric: str) -> str:

@@ -13,7 +13,7 @@ from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
-from isaaclab_pc.commands.tune_results import TuningDisplay, report
+from isaaclab_pc.commands.tune_results import report, tuning_display
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.fit import FitResult
 from isaaclab_pc.run import jobs
@@ -136,14 +136,14 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
     stream = io.StringIO()
     with use(Lines(stream)) as screen:
         screen.begin("tune")
-        display = TuningDisplay(tmp_path, tuning)
+        refresh = tuning_display(tmp_path, tuning)
         (tmp_path / "000").mkdir()
         record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]), "reach")
         record.update(status="running", completed_iterations=3)
-        display.refresh()
-        display.refresh()
+        refresh()
+        refresh()
         record.update(status="completed", completed_iterations=10, metrics={"success_rate": 0.75})
-        display.refresh()
+        refresh()
         report(tmp_path, tuning)
 
     first, last, *_ = stream.getvalue().splitlines()
