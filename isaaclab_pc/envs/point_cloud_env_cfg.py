@@ -124,7 +124,9 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     wrist_camera: CameraCfg | None = None
     """A second camera, on the hand; for clouds only."""
 
-    points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
+    points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.015), (0.85, 0.4, 0.6))
+    """Begins above what a real camera's noise and calibration lift of the table: 5 mm above it, with the errors of
+    ``sim2real``, 61 % of the points in ``lift`` are the table's, 15 mm above it 2 %."""
 
 
 CHOICES = {

@@ -19,7 +19,7 @@ class PushSceneCfg(PointCloudSceneCfg):
     """The shared scene, a cube, and a disc that marks the goal region and that nothing collides with."""
 
     cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.45, 0.0, CUBE_EDGE / 2))
-    region: RigidObjectCfg = region_cfg(radius=REGION_RADIUS, pos=(0.65, 0.0, 0.0))
+    region: RigidObjectCfg = region_cfg(radius=REGION_RADIUS, thickness=0.025, pos=(0.65, 0.0, 0.0))
 
 
 @configclass
