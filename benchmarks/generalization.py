@@ -52,6 +52,8 @@ CONDITIONS = {
     "stereo": {"points.realism": "stereo"},
     "structured light, hard": {"points.realism": "structured_light", "env.randomization": "hard"},
     "stereo, hard": {"points.realism": "stereo", "env.randomization": "hard"},
+    "robot in the cloud": {"env.scene.points.remove": "[]"},
+    "table in the cloud": {"env.scene.points.crop_lower": "[0.2,-0.4,-0.02]"},
     "half the points": {"points.num_points": HALF},
     "sampler=grid": {"points.sampler": "grid"},
     "sampler=voxel": {"points.sampler": "voxel"},

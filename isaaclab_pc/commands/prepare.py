@@ -37,7 +37,7 @@ def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettin
         points = settings.points
         meant = {"points.realism": points.realism, "points.num_points": points.num_points, **overrides}
         text = " ".join(f"{name}={value}" for name, value in meant.items())
-        current().decide(f"sim2real=true: {text}; an iteration takes about three times as long as without", **meant)
+        current().decide(f"sim2real=true: {text}; an iteration takes 2 to 4 times as long as without", **meant)
     check_logger(settings)
     check_gpus(settings)
     check_cluster(settings)

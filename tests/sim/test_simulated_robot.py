@@ -32,7 +32,7 @@ def test_the_policy_lifts_by_points_and_acts_as_in_the_simulator(folder: Path) -
 
     log = np.load(folder / "log.npz")
     assert 4 * len(log["action"]) == int(steps) > 0
-    assert log["points"].shape[1:] == (256, 3)
+    assert log["points"].shape[1:] == (3, 128, 3)
     np.testing.assert_allclose(np.diff(log["now"]), 1.0 / 30.0)
     np.testing.assert_allclose(log["command_tool_translation"], 0.03 * log["action"][:, :3].clip(-1.0, 1.0), atol=1e-6)
 
