@@ -26,7 +26,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,9 +35,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 from filelock import Timeout
 
-from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.run.record import git_commit
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import flatten
 from isaaclab_pc.utils.files import locked_file, write_atomically
@@ -146,13 +143,13 @@ class DemoFile:
         attempts: int,
         successes: int,
         episodes: Mapping[int, EpisodeData],
-        description: Mapping[str, Any] | None = None,
+        origin: Mapping[str, Any] | None = None,
     ) -> None:
         """Write one wave, which counts once its file is complete; its seed is above those of all others.
 
         ``attempts`` episodes were run, and ``successes`` of them succeeded. ``episodes`` are those to keep, by the
-        index of their environment, in order; there may be none. ``description`` is that of
-        :func:`~isaaclab_pc.export.policy_description.describe_policy`, with the ``task`` in words.
+        index of their environment, in order; there may be none. ``origin`` are further JSON values of ``env_args``:
+        what the episodes hold, and how they were made.
         """
         from isaaclab.utils.datasets import HDF5DatasetFileHandler
 
@@ -161,8 +158,7 @@ class DemoFile:
             draft = partial.with_suffix(SUFFIX)
             writer = HDF5DatasetFileHandler()
             writer.create(str(draft), env_name=settings.task)
-            env_args = {"settings": _shared(settings), "task": short_name(settings.task), "command": _command(settings)}
-            writer.add_env_args(env_args | {"description": description, "git": git_commit()})
+            writer.add_env_args({"settings": _shared(settings), **(origin or {})})
             for episode in episodes.values():
                 writer.write_episode(episode)
             writer.close()
@@ -213,17 +209,6 @@ def _tidy(lock: Path) -> None:
 
 def _shared(settings: RunSettings) -> dict[str, Any]:
     return settings.model_dump(include=set(SHARED))
-
-
-def _command(settings: RunSettings) -> str:
-    """Return a command that records the like."""
-    defaults = RunSettings().flat()
-    shared = {key: value for key, value in settings.flat().items() if key.split(".")[0] in SHARED}
-    left_out = ("task", "env_overrides")
-    changed = {key: value for key, value in shared.items() if value != defaults[key] and key not in left_out}
-    changes = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
-    task = f"task={short_name(settings.task)}"
-    return shlex.join(["python", "scripts/demo.py", task, *changes, *settings.env_overrides])
 
 
 def _open(path: Path) -> h5py.File:

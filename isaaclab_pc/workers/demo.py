@@ -2,6 +2,7 @@
 """Record waves of an expert's episodes to a file of demonstrations."""
 
 import inspect
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from typing import Any
 import torch
 from isaaclab.utils.datasets import EpisodeData
 
-from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.cli.task_names import short_name
+from isaaclab_pc.demos.demo_file import SHARED, DemoFile
 from isaaclab_pc.export.policy_description import describe_policy
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
 from isaaclab_pc.run.jobs import DemoJob
+from isaaclab_pc.run.record import git_commit
 from isaaclab_pc.sensors.scene_cameras import depth_image, depth_limits, image_intrinsics
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
@@ -70,7 +73,8 @@ def record_wave(
                 return None
 
             before = {name: obs.half() if name in FLOAT16_GROUPS else obs for name, obs in observations.items()}
-            row: dict[str, Any] = {"obs": before, **_sight(env, with_depth)}
+            # Copied, since the step overwrites the sensors' buffers.
+            row: dict[str, Any] = {"obs": before, **_on_cpu(_sight(env, with_depth))}
             row["actions"] = policy().clamp(-1.0, 1.0)
             observations, row["rewards"], terminated, truncated, _ = env.step(row["actions"])
             done = terminated | truncated
@@ -141,7 +145,10 @@ class _StateAfterPhysics(StepHook):
 
 
 def _on_cpu(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _on_cpu(value) if isinstance(value, Mapping) else value.cpu() for key, value in tree.items()}
+    """Return copies on the CPU."""
+    return {
+        key: _on_cpu(value) if isinstance(value, Mapping) else value.to("cpu", copy=True) for key, value in tree.items()
+    }
 
 
 def _write(steps: dict[str, Any], step: int, row: Mapping[str, Any], num_steps: int) -> None:
@@ -170,14 +177,14 @@ def record(
     *,
     keep: str = "success",
     with_depth: bool = False,
-    description: Mapping[str, Any] | None = None,
+    origin: Mapping[str, Any] | None = None,
     say: Callable[[str], object] = print,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
     """Add waves to a file until it has so many episodes, those in it included, or until stopped.
 
     The file is checked and locked. ``keep`` is ``success`` or ``all``; ``with_depth`` records depth maps as well, and
-    ``description`` is that of :meth:`DemoFile.add_wave`. ``say`` is called with a line for every wave, and ``stopped``
+    ``origin`` is that of :meth:`DemoFile.add_wave`. ``say`` is called with a line for every wave, and ``stopped``
     is asked at every step whether to give up the wave.
 
     Raises:
@@ -200,7 +207,7 @@ def record(
 
         kept = ((index, episode) for index, episode in wave.episodes.items() if keep == "all" or episode.success)
         chosen = dict(islice(kept, episodes - progress.episodes))
-        file.add_wave(settings, seed, env.num_envs, wave.successes, chosen, description)
+        file.add_wave(settings, seed, env.num_envs, wave.successes, chosen, origin)
         progress = progress.plus(len(chosen), env.num_envs, wave.successes, seed)
 
         episodes_per_s = (progress.episodes - episodes_before) / (time.monotonic() - start)
@@ -212,13 +219,23 @@ def record(
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
-def _describe(env: Any, settings: RunSettings) -> dict[str, Any]:
-    """Describe what the episodes hold, for who reads the file without a simulator."""
+def _origin(env: Any, settings: RunSettings) -> dict[str, Any]:
+    """Tell what the episodes hold and how to record the like, for who reads the file without a simulator."""
     spaces = env.single_observation_space.items()
     groups = {name: torch.zeros(1, *space.shape) for name, space in spaces if name != "critic"}
-    description = describe_policy(env, groups, env.actions.shape[1], settings.robot)
-    task = (inspect.getdoc(type(env.cfg)) or settings.task).splitlines()[0]
-    return {"task": task, **description}
+    in_words = (inspect.getdoc(type(env.cfg)) or settings.task).splitlines()[0]
+    description = {"task": in_words, **describe_policy(env, groups, env.actions.shape[1], settings.robot)}
+
+    defaults = RunSettings().flat()
+    changed = {
+        key: value
+        for key, value in settings.flat().items()
+        if key.split(".")[0] in {*SHARED} - {"task", "env_overrides"} and value != defaults[key]
+    }
+    task = short_name(settings.task)
+    changes = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+    command = shlex.join(["python", "scripts/demo.py", f"task={task}", *changes, *settings.env_overrides])
+    return {"task": task, "description": description, "command": command, "git": git_commit()}
 
 
 def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
@@ -238,7 +255,7 @@ def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
             job.episodes,
             keep=job.keep,
             with_depth=job.with_depth,
-            description=_describe(env.unwrapped, settings),
+            origin=_origin(env.unwrapped, settings),
             say=screen.say,
             stopped=lambda: bool(flag.received),
         )
