@@ -209,7 +209,7 @@ def meter(args: argparse.Namespace) -> dict[str, Any]:
         child.kill()
     use = gpu.finish()
     return {
-        "meter": use.meter.value,
+        "meter": use.meter,
         "metered_gib": use.peak / 2**30,
         "context_gib": (use.peak - size) / 2**30,
         "others_gib": use.others / 2**30,

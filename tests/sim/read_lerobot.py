@@ -9,7 +9,7 @@ import json
 import sys
 
 import numpy as np
-from lerobot.datasets import LeRobotDataset
+from lerobot.datasets import LeRobotDataset  # pyright: ignore[reportMissingImports]
 
 
 def distance_to_depth(frame: dict) -> list[float]:

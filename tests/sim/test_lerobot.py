@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -35,6 +36,7 @@ def test_depth_maps_and_their_calibration_give_the_cloud(tmp_path: Path) -> None
     assert len(read["distances"]) > 1000
     assert max(read["distances"]) < DEPTH_STEP
     with h5py.File(tmp_path / "lift.hdf5") as file:
-        recorded = np.concatenate([file[f"data/demo_{index}/actions"] for index in range(2)])
+        data: Any = file["data"]
+        recorded = np.concatenate([data[f"demo_{index}"]["actions"] for index in range(2)])
     assert np.array_equal(np.array(read["actions"], dtype=np.float32), recorded)
     assert "python scripts/demo.py task=lift" in (tmp_path / "lerobot" / "README.md").read_text(encoding="utf-8")

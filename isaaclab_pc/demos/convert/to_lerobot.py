@@ -65,9 +65,9 @@ def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object] = 
 
 
 def _write(data: Any, folder: Path, say: Callable[[str], object]) -> None:
-    from lerobot.configs import DepthEncoderConfig
-    from lerobot.datasets import LeRobotDataset
-    from lerobot.datasets.utils import create_lerobot_dataset_card
+    from lerobot.configs import DepthEncoderConfig  # pyright: ignore[reportMissingImports]
+    from lerobot.datasets import LeRobotDataset  # pyright: ignore[reportMissingImports]
+    from lerobot.datasets.utils import create_lerobot_dataset_card  # pyright: ignore[reportMissingImports]
 
     env_args = json.loads(data.attrs["env_args"])
     if not env_args.get("description"):

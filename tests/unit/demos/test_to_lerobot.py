@@ -43,9 +43,9 @@ def demo():
         made["cloud/count"] = np.array([0, 2, 5, 5], dtype=np.int32)
         made["cloud/age"] = np.ones(STEPS, dtype=np.int64)
         made["cloud/frame_pos"] = rng.uniform(-0.5, 0.5, (STEPS, 3)).astype(np.float32)
-        made["cloud/frame_quat"] = Rotation.random(STEPS, random_state=rng).as_quat().astype(np.float32)
+        made["cloud/frame_quat"] = Rotation.random(STEPS, rng=rng).as_quat().astype(np.float32)
         made["cameras/camera/pos"] = rng.uniform(-0.5, 0.5, (STEPS, 3)).astype(np.float32)
-        made["cameras/camera/quat"] = Rotation.random(STEPS, random_state=rng).as_quat().astype(np.float32)
+        made["cameras/camera/quat"] = Rotation.random(STEPS, rng=rng).as_quat().astype(np.float32)
         made["cameras/camera/intrinsics"] = np.tile(np.eye(3, dtype=np.float32), (STEPS, 1, 1))
         made["cameras/camera/depth"] = np.full((STEPS, 6, 8), 1234, dtype=np.uint16)
         yield made
