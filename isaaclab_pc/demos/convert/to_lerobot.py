@@ -31,7 +31,7 @@ LICENSE = "bsd-3-clause"
 LOSSLESS = {"x265-params": "lossless=1:log-level=error"}
 
 
-def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object] = print) -> None:
+def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object]) -> None:
     """Write the episodes of a file of :mod:`isaaclab_pc.demos.demo_file` as a LeRobotDataset v3.
 
     A frame has what the policy observed before its action. Positions and poses are in the frame of the robot's base.
@@ -49,6 +49,7 @@ def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object] = 
     ``say`` is called with a line of progress.
 
     Raises:
+        OSError: The file cannot be read.
         ValueError: The folder exists, or the file lacks what a dataset needs.
     """
     if out.exists():
@@ -65,15 +66,18 @@ def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object] = 
 
 
 def _write(data: Any, folder: Path, say: Callable[[str], object]) -> None:
-    from lerobot.configs import DepthEncoderConfig  # pyright: ignore[reportMissingImports]
-    from lerobot.datasets import LeRobotDataset  # pyright: ignore[reportMissingImports]
-    from lerobot.datasets.utils import create_lerobot_dataset_card  # pyright: ignore[reportMissingImports]
-
     env_args = json.loads(data.attrs["env_args"])
     if not env_args.get("description"):
         raise ValueError("the file is of an earlier version, which recorded no calibration: record it anew.")
     world = World(env_args["description"])
     demos = [data[f"demo_{index}"] for index in range(len(data))]
+    if not demos:
+        raise ValueError("the file holds no episode: record one first.")
+
+    from lerobot.configs import DepthEncoderConfig  # pyright: ignore[reportMissingImports]
+    from lerobot.datasets import LeRobotDataset  # pyright: ignore[reportMissingImports]
+    from lerobot.datasets.utils import create_lerobot_dataset_card  # pyright: ignore[reportMissingImports]
+
     dataset = LeRobotDataset.create(
         f"isaaclab_pc/{env_args['task']}",
         world.frames_per_s,
@@ -217,8 +221,9 @@ def main() -> int:
     parser.add_argument("out", type=Path, help="folder of the dataset, which must not exist")
     args = parser.parse_args()
     try:
-        write_lerobot_dataset(args.file, args.out)
-    except ValueError as error:
+        # A pipe would keep the lines back.
+        write_lerobot_dataset(args.file, args.out, lambda line: print(line, flush=True))
+    except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

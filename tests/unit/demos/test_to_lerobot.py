@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.demos.convert.to_lerobot import World, write_lerobot_dataset
+from isaaclab_pc.demos.convert.to_lerobot import World, main
 
 STEPS, POINTS, APPENDED = 4, 5, 2
 BASE_POS = [0.1, -0.2, 0.3]
@@ -99,6 +99,17 @@ def test_a_dataset_is_whole_frames_a_second() -> None:
         World(description(rate=100 / 3))
 
 
-def test_a_file_without_calibration_and_a_folder_that_exists_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there already"):
-        write_lerobot_dataset(tmp_path / "demos.hdf5", tmp_path)
+def test_what_cannot_be_converted_is_refused_with_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def convert(file: str, out: str) -> str:
+        monkeypatch.setattr("sys.argv", ["to_lerobot.py", str(tmp_path / file), str(tmp_path / out)])
+        assert main() == 2
+        return capsys.readouterr().err
+
+    assert "missing.hdf5" in convert("missing.hdf5", "out")
+    assert "there already" in convert("missing.hdf5", ".")
+    with h5py.File(tmp_path / "old.hdf5", "w") as file:
+        file.create_group("data").attrs["env_args"] = "{}"
+    assert "record it anew" in convert("old.hdf5", "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["old.hdf5"]
