@@ -78,3 +78,39 @@ def test_few_episodes_need_few_environments(child, tmp_path: Path) -> None:
     assert demo.main([*given, "episodes=2"]) == 0
     (settings,) = (DemoJob.read(found).settings for found in tmp_path.glob("logs/demo/lift/*/job.json"))
     assert settings.num_envs == 2
+
+
+def test_depth_maps_come_with_images_without_errors(child, tmp_path: Path, refused) -> None:
+    child()
+    assert demo.main([*LIFT, "episodes=1", "depth=true"]) == 0
+    (job,) = (DemoJob.read(found) for found in tmp_path.glob("logs/demo/lift/*/job.json"))
+    assert (job.with_depth, job.settings.points.source) == (True, "image")
+    refused(demo, [*LIFT, "depth=true", "points.realism=stereo"], "depth=true points.realism=stereo")
+    refused(demo, [*LIFT, "depth=true", "obs=depth"], "depth=true obs=depth")
+
+
+def test_a_recording_is_converted_once_it_has_enough_episodes(
+    child, tmp_path: Path, refused, capfd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converter = tmp_path / "to_lerobot.py"
+    converter.write_text(
+        "import sys\nprint('converted', *sys.argv[1:])\nprint('why', file=sys.stderr)\nsys.exit(len(sys.argv[2]) > 3)\n"
+    )
+    monkeypatch.setattr(demo, "CONVERTER", converter)
+    lerobot = [*LIFT, "episodes=1", "file=a.hdf5", "format=lerobot"]
+    child(kill_at=1)
+    assert demo.main([*lerobot, "out=new"]) == 1
+    assert "converted" not in capfd.readouterr().out
+
+    child()
+    assert demo.main([*lerobot, "out=new"]) == 0
+    assert "converted a.hdf5 new" in capfd.readouterr().out
+    assert demo.main([*lerobot, "out=fails"]) == 1
+    error = capfd.readouterr().err
+    assert ("why" in error, "to_lerobot.py a.hdf5 fails" in error) == (True, True)
+
+    (tmp_path / "there").mkdir()
+    refused(demo, [*lerobot, "out=there"], "out=there")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    refused(demo, [*lerobot, "out=new"], "format=lerobot uv")
