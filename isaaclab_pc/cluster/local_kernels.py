@@ -33,9 +33,7 @@ def local_kernel_cache() -> Iterator[None]:
     shared = shared_kernel_cache()
     disk = os.environ.get("SLURM_TMPDIR")
     with tempfile.TemporaryDirectory(
-        prefix="isaaclab_pc-kernels-",
-        dir=disk if disk and os.path.isdir(disk) else None,
-        ignore_cleanup_errors=True,
+        prefix="isaaclab_pc-kernels-", dir=disk if disk and os.path.isdir(disk) else None, ignore_cleanup_errors=True
     ) as folder:
         local = Path(folder)
         copy_kernels(shared / version, local / version)

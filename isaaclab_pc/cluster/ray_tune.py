@@ -158,10 +158,7 @@ def run_trials(
             tune.with_resources(RunTrial, {"cpu": share.cpus, "gpu": share.gpus}),
             param_space=config,
             tune_config=tune.TuneConfig(
-                metric="score",
-                mode="max",
-                scheduler=_scheduler(tuning),
-                max_concurrent_trials=share.concurrent,
+                metric="score", mode="max", scheduler=_scheduler(tuning), max_concurrent_trials=share.concurrent
             ),
             run_config=tune.RunConfig(
                 # Ray's own state. Nothing of it is read again: it holds pickles, which can run code.

@@ -105,12 +105,7 @@ def fullest_gpu(count: int) -> tuple[str, int]:
 
 
 def find_num_envs(
-    run: RunSettings,
-    search: SearchSettings,
-    on_trial: Callable[[Trial], None],
-    *,
-    processes: int = 1,
-    reserve: int = 0,
+    run: RunSettings, search: SearchSettings, on_trial: Callable[[Trial], None], *, processes: int = 1, reserve: int = 0
 ) -> FitResult:
     """Find the number of environments on one device, showing each trial; print its reason.
 

@@ -63,10 +63,7 @@ class TuneSettings(ScriptSettings):
     """Folder of a tuning: trials that have ended stay, all others go on from their checkpoints."""
 
 
-NOT_SEARCHED = (
-    *("task", "runner", "num_envs", "device", "max_iterations"),
-    *("scaling.", "supervise.", "eval."),
-)
+NOT_SEARCHED = (*("task", "runner", "num_envs", "device", "max_iterations"), *("scaling.", "supervise.", "eval."))
 """Settings of a run, and groups of them, that are the same in all trials: trials must be comparable."""
 
 NOT_TAKEN = (

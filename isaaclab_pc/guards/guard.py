@@ -38,12 +38,7 @@ class Guard:
     """
 
     def __init__(
-        self,
-        cfg: GuardCfg,
-        num_envs: int,
-        device: str,
-        task: str = "",
-        allowed_actions: tuple[Any, Any] | None = None,
+        self, cfg: GuardCfg, num_envs: int, device: str, task: str = "", allowed_actions: tuple[Any, Any] | None = None
     ) -> None:
         """Allocate the masks and counters.
 

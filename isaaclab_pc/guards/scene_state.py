@@ -183,9 +183,7 @@ def joint_bounds(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
         lower=torch.nan_to_num(least - margin, nan=-cap).clamp(-cap, cap).contiguous(),
         upper=torch.nan_to_num(most + margin, nan=cap).clamp(-cap, cap).contiguous(),
         fastest=fastest.clamp(max=cap).contiguous(),
-        limits=torch.stack(
-            [torch.where(least >= -cap, least, -math.inf), torch.where(most <= cap, most, math.inf)],
-        ),
+        limits=torch.stack([torch.where(least >= -cap, least, -math.inf), torch.where(most <= cap, most, math.inf)]),
     )
 
 

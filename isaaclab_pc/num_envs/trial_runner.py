@@ -212,10 +212,4 @@ def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
         line, sizes = contact_overflow(log)
     if not sizes:
         return trial
-    return replace(
-        trial,
-        outcome=Outcome.OVERFLOW,
-        frames_per_second=0.0,
-        detail=line,
-        physx_buffers=sizes,
-    )
+    return replace(trial, outcome=Outcome.OVERFLOW, frames_per_second=0.0, detail=line, physx_buffers=sizes)

@@ -66,9 +66,6 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     """SIGINT, in anything but a training run."""
 
-    TERMINATED = 143
-    """SIGTERM, in anything but a training run."""
-
 
 _unheeded: list[int] = []
 """Signals that came inside :func:`interruptible`, whose exceptions may have been lost: Python drops what is raised in a

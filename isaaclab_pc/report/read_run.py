@@ -277,7 +277,7 @@ def _read_dump(path: Path) -> tuple[Path, str]:
 def _read_trials(run: RunFacts) -> None:
     for index, trial in enumerate(run.data.trials):
         try:
-            run.trials.append(Trial.from_dict(trial))
+            run.trials.append(Trial.from_json(json.dumps(trial)))
         except ValueError as error:
             run.problems.append(f"{RECORD_NAME}, trials.{index}: {_first_line(error)}; left out")
     if isinstance(run.data.num_envs, int):

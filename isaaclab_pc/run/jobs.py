@@ -173,10 +173,7 @@ class ViewJob(_RunJob):
 
 JOBS: dict[str, type[Job]] = {
     job.mode: job
-    for job in (
-        *(TrainJob, PlayJob, ExportJob, ProbeJob, CheckJob),
-        *(DemoJob, ReplayJob, StabilityJob, ViewJob),
-    )
+    for job in (TrainJob, PlayJob, ExportJob, ProbeJob, CheckJob, DemoJob, ReplayJob, StabilityJob, ViewJob)
 }
 """Every kind of job by its mode."""
 

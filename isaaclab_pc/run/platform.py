@@ -15,12 +15,7 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.processes.deadline import DEADLINE_S, answer_of
-from isaaclab_pc.run.visualizers import (
-    NUM_ENVS_SHOWN,
-    check_host,
-    check_num_envs_shown,
-    check_visualizers,
-)
+from isaaclab_pc.run.visualizers import NUM_ENVS_SHOWN, check_host, check_num_envs_shown, check_visualizers
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.packages import is_installed

@@ -56,11 +56,6 @@ class JsonRecord:
             raise ValueError(first_problem(error)) from None
 
     @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """Read a record from plain JSON values; raises as :meth:`from_json` does."""
-        return cls.from_json(json.dumps(data))
-
-    @classmethod
     def read(cls, path: Path) -> Self:
         """Read a record from a JSON file; raises OSError, or ValueError as :meth:`from_json` does."""
         return cls.from_json(path.read_bytes())

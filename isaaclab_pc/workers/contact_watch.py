@@ -56,10 +56,7 @@ def dropped_contacts(usage: ContactUsage | None) -> str:
     """Return one line that names the full buffers and the settings to raise; empty if none is known to be dropped."""
     if usage is None:
         return ""
-    buffers = {
-        "contacts of all environments": usage["contacts"],
-        "constraints of an environment": usage["constraints"],
-    }
+    buffers = {"contacts of all environments": usage["contacts"], "constraints of an environment": usage["constraints"]}
     # The marks are read once a step, so the most that was read of an overflowed buffer may be below its capacity.
     parts = [f"room for {b['capacity']} {name}, {b['used']} seen" for name, b in buffers.items() if b["overflowed"]]
     if not parts:

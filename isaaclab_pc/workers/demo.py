@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from isaaclab.utils.datasets import EpisodeData
 
+from isaaclab_pc.cli.command_line import override_value
 from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.demos.demo_file import SHARED, DemoFile
 from isaaclab_pc.export.policy_description import describe_policy
@@ -226,14 +227,11 @@ def _origin(env: Any, settings: RunSettings) -> dict[str, Any]:
     in_words = (inspect.getdoc(type(env.cfg)) or settings.task).splitlines()[0]
     description = {"task": in_words, **describe_policy(env, groups, env.actions.shape[1], settings.robot)}
 
-    defaults = RunSettings().flat()
-    changed = {
-        key: value
-        for key, value in settings.flat().items()
-        if key.split(".")[0] in {*SHARED} - {"task", "env_overrides"} and value != defaults[key]
-    }
     task = short_name(settings.task)
-    changes = [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
+    defaults = RunSettings().flat()
+    shared = {key: value for key, value in settings.flat().items() if key.split(".")[0] in SHARED}
+    del shared["task"], shared["env_overrides"]
+    changes = [f"{key}={override_value(value)}" for key, value in shared.items() if value != defaults[key]]
     command = shlex.join(["python", "scripts/demo.py", f"task={task}", *changes, *settings.env_overrides])
     return {"task": task, "description": description, "command": command, "git": git_commit()}
 

@@ -101,10 +101,7 @@ def _write_policies(
     screen: Screen,
 ) -> dict[str, dict[str, float]]:
     """Write both files and compare them with the runner; return the results by the files' names."""
-    files = {
-        "policy.pt": (policy.write_torchscript, load_torchscript),
-        "policy.onnx": (policy.write_onnx, load_onnx),
-    }
+    files = {"policy.pt": (policy.write_torchscript, load_torchscript), "policy.onnx": (policy.write_onnx, load_onnx)}
     first = {**{name: value[:1] for name, value in inputs.items()}, **policy.state}
     checks = {}
     for name, (write, load) in files.items():

@@ -16,8 +16,6 @@ from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env, open_session
 
-RESULT_NAME = "result.json"
-
 
 def play(job: PlayJob, folder: Path, screen: Screen) -> int:
     """Evaluate a policy and write ``result.json`` to a folder.
@@ -44,7 +42,7 @@ def play(job: PlayJob, folder: Path, screen: Screen) -> int:
                 "settings": settings.model_dump(),
                 **result.to_dict(),
             }
-            write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=2) + "\n")
+            write_text_atomically(folder / "result.json", json.dumps(content, indent=2) + "\n")
             screen.end_phase()
             screen.show(Evaluated(text=str(result), result=result.to_dict()))
             if result.breakdown:

@@ -25,7 +25,7 @@ FAST = ("lift", "reach")
 """Tasks whose policies `make test` plays, too."""
 
 FOR_REAL = [task for task in pretrained_tasks() if read_header(policy_file(task))["settings"].get("sim2real")]
-"""Tasks whose policies were trained with ``sim2real=true``."""
+"""Tasks with policies that were trained with ``sim2real=true``."""
 
 
 def play(task: str, folder: Path, backend: str = "ovphysx", realism: str | None = None, **env: str) -> float:

@@ -41,10 +41,7 @@ def _recipes(first_seed: int, counts: dict[str, int]) -> list[Recipe]:
 
 SETS: dict[str, list[Recipe]] = {
     "train": _recipes(1000, {**dict.fromkeys(families.KNOWN, 8), "cup": 24, "turned": 32, "compound": 104}),
-    "held_out": [
-        *_recipes(5000, dict.fromkeys(families.KNOWN, 2)),
-        *_recipes(6000, dict.fromkeys(families.UNSEEN, 8)),
-    ],
+    "held_out": [*_recipes(5000, dict.fromkeys(families.KNOWN, 2)), *_recipes(6000, dict.fromkeys(families.UNSEEN, 8))],
 }
 """Sets that come with the package: 256 objects to learn from, and 48 to test with, half of them of unseen families."""
 

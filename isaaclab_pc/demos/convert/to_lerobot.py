@@ -175,18 +175,17 @@ class World:
         points = np.asarray(demo["obs/points"], dtype=np.float32)
         points = points[:, -1] if points.ndim == 4 else points
         seen = np.maximum(np.arange(len(points)) - np.asarray(demo["cloud/age"]), 0)
-        pos = np.asarray(demo["cloud/frame_pos"])[seen]
-        turn = np.asarray(demo["cloud/frame_quat"])[seen]
+        origin = self._to_base.apply(np.asarray(demo["cloud/frame_pos"])[seen] - self._base_pos)
+        turn = (self._to_base * Rotation.from_quat(np.asarray(demo["cloud/frame_quat"])[seen])).as_matrix()
         ranks = np.arange(points.shape[1])
         count = np.asarray(demo["cloud/count"])[:, None]
         result = {"observation.pointcloud.mask": (ranks < count) | (ranks >= cloud["num_points"])}
         for name, (first, end) in cloud["channels"].items():
             values = points[..., first:end]
             if name in ("xyz", "normals"):
-                values = np.stack([Rotation.from_quat(q).apply(v) for q, v in zip(turn, values, strict=True)])
-                if name == "xyz":
-                    values = values + (pos - self._base_pos)[:, None]
-                values = self._to_base.apply(values.reshape(-1, 3)).reshape(values.shape)
+                values = np.einsum("tij,tkj->tki", turn, values)
+            if name == "xyz":
+                values += origin[:, None]
             result[f"observation.pointcloud.{name}"] = values.astype(np.float32)
         return result
 

@@ -17,10 +17,7 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
         "samples_per_update": settings.samples_per_update,
         "models": {
             "separate": True,
-            "policy": {
-                "class": "isaaclab_pc.learners.skrl.model:PointCloudModel",
-                **settings.network(),
-            },
+            "policy": {"class": "isaaclab_pc.learners.skrl.model:PointCloudModel", **settings.network()},
         },
         "memory": {"class": "RandomMemory", "memory_size": -1},
         "agent": _agent(settings, experiment),

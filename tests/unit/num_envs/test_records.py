@@ -67,7 +67,7 @@ def test_every_field_comes_back_as_it_was_written(trial: Trial) -> None:
     back = Trial.from_json(text)
     assert back == trial
     assert repr(back.overrides) == repr(dict(trial.overrides)), "1, 1.0 and True are equal"
-    assert Trial.from_dict(trial.to_dict()) == trial
+    assert Trial.from_json(json.dumps(trial.to_dict())) == trial
 
 
 def test_text_that_is_no_unicode_still_arrives(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_record_comes_back_as_it_was_written(record: JsonRecord, tmp_path: Pat
     name = next(iter(data))
     for wrong, named in (({**data, "more": 1}, "more"), ({key: data[key] for key in data if key != name}, name)):
         with pytest.raises(ValueError, match=f"^{named}: "):
-            type(record).from_dict(wrong)
+            type(record).from_json(json.dumps(wrong))
 
 
 def test_a_wrong_value_deep_inside_is_named_with_its_path() -> None:
@@ -190,7 +190,7 @@ def test_a_wrong_value_deep_inside_is_named_with_its_path() -> None:
         profile = RECORDS[1].to_dict()
         profile["trials"][0][name] = wrong
         with pytest.raises(ValueError, match=rf"^trials\.0\.{name}: "):
-            Profile.from_dict(profile)
+            Profile.from_json(json.dumps(profile))
 
 
 def test_num_envs_loads_no_torch_and_nothing_of_the_rooms_above_it() -> None:
