@@ -19,6 +19,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_color_kernels, ray_kernels, ray_scene_kernels
+from isaaclab_pc.sensors.kernels.ray_place_kernels import PARTS
 from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
@@ -136,6 +137,7 @@ class CloudRays:
         if output_pos is not None or output_quat is not None:
             to_output = frame_change(frame_pos, frame_quat, output_pos, output_quat, like=frame_pos)
         matrices = ray_matrices(views.intrinsics, views.pos, views.quat, frame_pos, frame_quat)
+        self._scene.matrices = wp.from_torch(matrices, dtype=Matrix)
         self._launch(
             [
                 wp.from_torch(keys),
@@ -143,7 +145,6 @@ class CloudRays:
                 wp.from_torch(mask),
                 wp.from_torch(frame_pos.contiguous(), dtype=wp.vec3f),
                 wp.from_torch(self._no_quat if frame_quat is None else frame_quat.contiguous(), dtype=wp.quatf),
-                wp.from_torch(matrices, dtype=Matrix),
                 wp.from_torch(self._no_frame if self._sampler else to_output, dtype=Matrix),
                 self._scene,
                 *self._outputs,
@@ -216,7 +217,9 @@ class CloudRays:
         # Packed once, in the order of the kernel's last arguments.
         self._outputs = [
             wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec4i, device=str(device)),
-            wp.zeros((n, max(most_rectangles, 1)), dtype=wp.vec3f, device=str(device)),
+            wp.zeros(
+                (n, max(most_rectangles, 1) if self._realism else 0, PARTS**2), dtype=wp.vec3f, device=str(device)
+            ),
             wp.zeros((n, max(most_rectangles, 1)), dtype=wp.int32, device=str(device)),
             wp.from_torch(points, dtype=wp.vec3f),
             wp.from_torch(pixels),

@@ -61,7 +61,7 @@ def compared_cfg(source: str, num_points: int = 1200, **changes: Any) -> PointCl
 def erring_cfg(
     source: str, noise: GaussianNoiseCfg | StereoNoiseCfg | StructuredLightNoiseCfg, **changes: Any
 ) -> PointCloudCfg:
-    """A cloud that begins just above the table, so that errors alone lift the table's points into it."""
+    """A cloud that holds all of the table, also where the calibration errs: no noise brings in what is outside."""
     realism = DepthRealismCfg(
         noise=noise,
         edge_threshold=0.02,
@@ -75,7 +75,11 @@ def erring_cfg(
         principal_point_jitter=1.0,
     )
     told: dict[str, Any] = dict(
-        crop_lower=(0.2, -0.5, 0.004), features=("segmentation", "camera"), classes=(), realism=realism
+        crop_lower=(-0.5, -1.5, -0.06),
+        crop_upper=(2.0, 1.5, 0.6),
+        features=("segmentation", "camera"),
+        classes=(),
+        realism=realism,
     )
     return compared_cfg(source, **{**told, **changes})
 
@@ -84,9 +88,8 @@ def fine_cfg(source: str, noise: GaussianNoiseCfg | StereoNoiseCfg | StructuredL
     """A fine camera's cloud above the table: the cube, and points that rare noise and mixtures lift there."""
     realism = DepthRealismCfg(noise=noise, flying_pixels=0.2)
     classes = dict(features=("one_hot",), classes=("table", "cube"))
-    return erring_cfg(
-        source, noise, cameras=("fine",), num_points=6000, realism=realism, crop_lower=(0.2, -0.5, 0.006), **classes
-    )
+    box = {"crop_lower": (0.2, -0.5, 0.003), "crop_upper": (0.7, 0.5, 0.6)}
+    return erring_cfg(source, noise, cameras=("fine",), num_points=6000, realism=realism, **box, **classes)
 
 
 STEREO = StereoNoiseCfg(disparity_std=0.05, disparity_step=0.02, lateral_std=0.7, focal_length=None)

@@ -35,6 +35,7 @@ from isaaclab_pc.sensors.realism.kernels import (
     stereo_product,
     structured_light_std,
 )
+from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 
 LARGEST_NORMAL = wp.constant(5.3)
 """Of the normal numbers that are drawn."""
@@ -116,18 +117,55 @@ def meets_any(
 
 
 @wp.func
-def may_be_valid(place: wp.vec3i, errors: Errors, m: Matrix, env: wp.int32, scene: Scene) -> wp.bool:
-    """Tell whether a pixel, (camera, row, column), can give a point of the crop with the errors that it was dealt."""
+def depths_before_noise(place: wp.vec3i, errors: Errors, env: wp.int32, scene: Scene) -> wp.vec2f:
+    """Return bounds of the depths that a pixel's noise brings into the crop [m]; the first is larger where none are.
+
+    The pixel is (camera, row, column).
+    """
     camera = scene.cameras[place[0]]
     p = scene.parameters[env]
-    depths = crop_depths(center_of_pixel(place[1], place[2], camera), m, scene)
+    depths = crop_depths(center_of_pixel(place[1], place[2], camera), scene.matrices[env, place[0]], scene)
     depths = wp.vec2f(wp.max(depths[0], p[MIN_RANGE]), wp.min(depths[1], p[MAX_RANGE]))
-    if errors.is_dropped or depths[0] > depths[1]:
+    if depths[0] > depths[1]:
+        return depths
+    return true_depths(depths, p[NOISE] * errors.axial, pinhole_of(camera, env), p)
+
+
+@wp.func
+def may_mix(
+    scene: Scene, env: wp.int32, row: wp.int32, column: wp.int32, seen: float, camera: ErrorCamera, errors: Errors
+) -> wp.bool:
+    """Tell whether it matters for the crop what a pixel that reads ``seen`` [m] is mixed with."""
+    place = wp.vec3i(wp.int32(camera.index), row, column)
+    depths = depths_before_noise(place, errors, env, scene)
+    if seen >= depths[0] and seen <= depths[1]:
+        return True
+
+    # What must be beside it, for the mixture to come into the crop.
+    share = wp.max(errors.share, 1.0e-6)
+    a = seen + (depths[0] - seen) / share
+    b = seen + (depths[1] - seen) / share
+    nearest = wp.max(wp.min(a, b), 0.0)
+    farthest = wp.min(wp.max(a, b), camera.far)
+    if depths[0] > depths[1] or nearest > farthest:
+        return False
+    margin = 1.5 * farthest / pinhole_of(scene.cameras[place[0]], env)[0]
+    first = scene.leaf_starts[env]
+    return meets_any(first, scene.leaf_starts[env + 1], place, wp.vec2f(nearest, farthest), margin, env, scene)
+
+
+@wp.func
+def may_be_valid(place: wp.vec3i, errors: Errors, env: wp.int32, scene: Scene) -> wp.bool:
+    """Tell whether a pixel, (camera, row, column), can give a point of the crop with the errors that it was dealt."""
+    if errors.is_dropped:
+        return False
+    depths = depths_before_noise(place, errors, env, scene)
+    if depths[0] > depths[1]:
         return False
 
+    p = scene.parameters[env]
     err = scene.errors[place[0]]
-    k = pinhole_of(camera, env)
-    depths = true_depths(depths, p[NOISE] * errors.axial, k, p)
+    k = pinhole_of(scene.cameras[place[0]], env)
     # How far a pixel looks aside depends on the angle of incidence: by the least, or by the most, or between.
     least = looks_at(place[1], place[2], 0.0, k, p, err, errors)
     most = looks_at(place[1], place[2], MAX_ANGLE_RATIO, k, p, err, errors)

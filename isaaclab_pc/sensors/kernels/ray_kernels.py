@@ -11,7 +11,7 @@ from typing import Any
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import NO_HIT
-from isaaclab_pc.sensors.kernels.ray_error_kernels import may_be_valid
+from isaaclab_pc.sensors.kernels.ray_error_kernels import may_be_valid, may_mix
 from isaaclab_pc.sensors.kernels.ray_place_kernels import Place, make_places, num_leaves_of
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, center_of_pixel, pinhole_of, world_ray
 from isaaclab_pc.sensors.kernels.ray_tail_kernels import drawn_from_tail, steepest_ratio, tail_of
@@ -102,18 +102,18 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         start = at + wp.normalize(way) * 1.0e-3
         return cast(scene.shapes, env, start, wp.normalize(way), way, wp.length(way)).shape_index != NO_HIT
 
-    corrupt_pixel = make_corrupt_pixel(read)
+    corrupt_pixel = make_corrupt_pixel(read, may_mix)
     find_rectangles, place_at = make_places(with_errors)
 
     @wp.func
-    def see(at: Place, env: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), error_key: wp.int32) -> Seen:
+    def see(at: Place, env: wp.int32, scene: Scene, error_key: wp.int32) -> Seen:
         """Look at a camera's pixel in an environment."""
         place = at.pixel
         seen = Seen()
         camera = scene.cameras[place[0]]
         row = place[1]
         column = place[2]
-        matrix = matrices[env, place[0]]
+        matrix = scene.matrices[env, place[0]]
         errors = Errors()
         if wp.static(with_errors):
             number = row * camera.width + column
@@ -123,9 +123,9 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
                 leaf = scene.leaves[scene.leaf_starts[env] + at.leaf]
                 pair = wp.int32(at.tail[1])
                 ratio = steepest_ratio(leaf, place[0], env, scene)
-                tail = tail_of(float(row), float(column), pair, ratio, leaf, place[0], env, matrix, scene)
+                tail = tail_of(float(row), float(column), pair, ratio, leaf, place[0], env, scene)
                 errors = drawn_from_tail(errors, tail, at.tail[0], wp.rand_init(error_key, ~number))
-            elif not may_be_valid(place, errors, matrix, env, scene):
+            elif not may_be_valid(place, errors, env, scene):
                 return seen
             if errors.is_dropped:
                 return seen
@@ -177,11 +177,10 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         mask: wp.array(dtype=wp.bool),
         frame_pos: wp.array(dtype=wp.vec3f),
         frame_quat: wp.array(dtype=wp.quatf),
-        matrices: wp.array2d(dtype=Matrix),
         to_output: wp.array(dtype=Matrix),
         scene: Scene,
         rectangles: wp.array2d(dtype=wp.vec4i),
-        tails: wp.array2d(dtype=wp.vec3f),
+        tails: wp.array3d(dtype=wp.vec3f),
         ends: wp.array2d(dtype=wp.int32),
         points: wp.array2d(dtype=wp.vec3f),
         pixels: wp.array2d(dtype=wp.int32),
@@ -203,7 +202,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         num_points = pixels.shape[1]
         num_leaves = num_leaves_of(env, scene)
         key = error_keys[env]
-        find_rectangles(env, lane, lanes, scene, frame_pos, frame_quat, matrices, key, rectangles, tails, ends)
+        find_rectangles(env, lane, lanes, scene, frame_pos, frame_quat, key, rectangles, tails, ends)
         num_places = wp.int32(0)
         if num_leaves > 0:
             num_places = ends[env, num_leaves * scene.cameras.shape[0] - 1]
@@ -219,7 +218,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
                 drawn = permuted(position, num_places, wp.uint32(keys[env]))
                 place = place_at(drawn, env, num_leaves, scene, key, rectangles, tails, ends)
                 if place.pixel[0] >= 0:
-                    seen = see(place, env, scene, matrices, key)
+                    seen = see(place, env, scene, key)
             is_valid = wp.int32(seen.is_valid)
             is_cast = wp.int32(seen.is_cast)
 

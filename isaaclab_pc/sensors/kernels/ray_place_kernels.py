@@ -7,9 +7,20 @@ import warp as wp
 
 from isaaclab_pc.sensors.kernels.ray_error_kernels import errant_rectangle, is_beside
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, crop_box, leaf_rectangle
-from isaaclab_pc.sensors.kernels.ray_tail_kernels import NO_TAIL, share_of_tail, tail_of_rectangle
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, permuted, sync_block
+from isaaclab_pc.sensors.kernels.ray_tail_kernels import (
+    LEAST_TAIL,
+    share_of_tail,
+    steepest_ratio,
+    tail_of_rectangle,
+)
+from isaaclab_pc.sensors.kernels.warp_base_kernels import permuted, sync_block
 from isaaclab_pc.sensors.realism.kernels import FLYING_PIXELS
+
+PARTS = wp.constant(4)
+"""Parts of a rectangle along its width, and along its height. Each has a tail of its own."""
+
+ALL = wp.constant(-1.0)
+"""In the place of a number of pixels: all of a part, with the numbers that they were dealt."""
 
 
 @wp.struct
@@ -23,7 +34,7 @@ class Place:
     is_mixture: wp.bool
     """Whether it is known to be one, where it is at an edge."""
     tail: wp.vec2f
-    """Where the rectangle's tail begins, and the pair of faces, as of ``tail_of_rectangle``; 0 for none."""
+    """Where the part's tail begins, and the pair of faces, as of ``tail_of_rectangle``; 0 for none."""
 
 
 @wp.func
@@ -40,19 +51,86 @@ def num_leaves_of(env: wp.int32, scene: Scene) -> wp.int32:
 
 
 @wp.func
-def num_drawn(area: wp.int32, share: wp.float32, state: wp.uint32) -> wp.int32:
+def num_drawn(area: wp.int32, share: wp.float32, state: wp.uint32) -> wp.float32:
     """Draw how many of some pixels are of a small share: Poisson's numbers are those of so many rare events."""
-    return wp.min(wp.int32(wp.poisson(state, share * float(area))), area)
+    return wp.min(float(wp.poisson(state, share * float(area))), float(area))
+
+
+@wp.func
+def part_of(r: wp.vec4i, part: wp.int32) -> wp.vec4i:
+    """Return one of the parts of a rectangle."""
+    across = part % PARTS
+    down = part // PARTS
+    width = r[1] - r[0]
+    height = r[3] - r[2]
+    return wp.vec4i(
+        r[0] + width * across // PARTS,
+        r[0] + width * (across + 1) // PARTS,
+        r[2] + height * down // PARTS,
+        r[2] + height * (down + 1) // PARTS,
+    )
+
+
+@wp.func
+def part_with(r: wp.vec4i, row: wp.int32, column: wp.int32) -> wp.int32:
+    """Return the part of a rectangle that holds a pixel of it."""
+    across = (PARTS * (column - r[0] + 1) - 1) // (r[1] - r[0])
+    down = (PARTS * (row - r[2] + 1) - 1) // (r[3] - r[2])
+    return down * PARTS + across
+
+
+@wp.func
+def find_parts(
+    r: wp.vec4i,
+    index: wp.int32,
+    camera: wp.int32,
+    leaf: wp.int32,
+    env: wp.int32,
+    error_key: wp.int32,
+    scene: Scene,
+    tails: wp.array3d(dtype=wp.vec3f),
+) -> wp.int32:
+    """Write the tails of a rectangle's parts; return how many pixels of it to look at."""
+    beside = is_beside(leaf, env, scene)
+    number = scene.leaves[scene.leaf_starts[env] + leaf]
+    ratio = steepest_ratio(number, camera, env, scene)
+
+    total = wp.int32(0)
+    for part in range(PARTS * PARTS):
+        rectangle = part_of(r, part)
+        area = area_of(rectangle)
+        tail = wp.vec2f()
+        share = scene.parameters[env][FLYING_PIXELS]
+        if area > 0 and not beside:
+            tail = tail_of_rectangle(rectangle, ratio, number, camera, env, scene)
+            share = share_of_tail(tail[0])
+        drawn = ALL
+        if beside or tail[0] > LEAST_TAIL:
+            drawn = num_drawn(area, share, wp.rand_init(error_key, -1 - index * PARTS * PARTS - part))
+        tails[env, index, part] = wp.vec3f(tail[0], tail[1], drawn)
+        total += wp.where(drawn == ALL, area, wp.int32(drawn))
+    return total
+
+
+@wp.func
+def num_of_part(
+    part: wp.int32, index: wp.int32, r: wp.vec4i, env: wp.int32, tails: wp.array3d(dtype=wp.vec3f)
+) -> wp.int32:
+    """Return how many pixels of a rectangle's part to look at."""
+    drawn = tails[env, index, part][2]
+    return wp.where(drawn == ALL, area_of(part_of(r, part)), wp.int32(drawn))
 
 
 def make_places(with_errors: bool) -> tuple[Any, Any]:
     """Return the functions ``find_rectangles`` and ``place_at``, for cameras that err or not."""
 
     @wp.func
-    def is_whole(index: wp.int32, env: wp.int32, tails: wp.array2d(dtype=wp.vec3f)) -> wp.bool:
-        """Tell whether all pixels of a rectangle are looked at."""
+    def is_whole(
+        index: wp.int32, row: wp.int32, column: wp.int32, r: wp.vec4i, env: wp.int32, tails: wp.array3d(dtype=wp.vec3f)
+    ) -> wp.bool:
+        """Tell whether all pixels of a rectangle's part are looked at."""
         if wp.static(with_errors):
-            return tails[env, index][2] == 1.0
+            return tails[env, index, part_with(r, row, column)][2] == ALL
         return True
 
     @wp.func
@@ -63,15 +141,14 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         scene: Scene,
         frame_pos: wp.array(dtype=wp.vec3f),
         frame_quat: wp.array(dtype=wp.quatf),
-        matrices: wp.array2d(dtype=Matrix),
         error_key: wp.int32,
         rectangles: wp.array2d(dtype=wp.vec4i),
-        tails: wp.array2d(dtype=wp.vec3f),
+        tails: wp.array3d(dtype=wp.vec3f),
         ends: wp.array2d(dtype=wp.int32),
     ):
-        """Write each leaf's rectangle in each image, its tail, and how many pixels to look at up to its end.
+        """Write each leaf's rectangle in each image, and how many pixels to look at up to its end.
 
-        ``tails`` are where the tail begins, its pair of faces, and the share of the rectangle that is looked at.
+        ``tails`` are, for each part, where the tail begins, its pair of faces, and how many pixels are looked at.
         """
         box_lower, box_upper = crop_box(env, scene, frame_pos, frame_quat)
         num_leaves = num_leaves_of(env, scene)
@@ -84,27 +161,16 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
             if wp.static(with_errors):
                 rectangle = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
                 rectangles[env, index] = rectangle
-                tail = wp.vec2f(NO_TAIL, 0.0)
-                share = scene.parameters[env][FLYING_PIXELS]
-                if not is_beside(leaf, env, scene):
-                    if area_of(rectangle) > 0:
-                        number = scene.leaves[scene.leaf_starts[env] + leaf]
-                        tail = tail_of_rectangle(rectangle, number, camera, env, matrices[env, camera], scene)
-                    share = share_of_tail(tail[0])
-                tails[env, index] = wp.vec3f(tail[0], tail[1], share)
+                ends[env, index] = find_parts(rectangle, index, camera, leaf, env, error_key, scene, tails)
             else:
                 rectangles[env, index] = leaf_rectangle(env, camera, leaf, box_lower, box_upper, 0.0, scene)
+                ends[env, index] = area_of(rectangles[env, index])
             index += lanes
 
         sync_block()
         if lane == 0:
-            end = wp.int32(0)
-            for i in range(num_rectangles):
-                area = area_of(rectangles[env, i])
-                if not is_whole(i, env, tails):
-                    area = num_drawn(area, tails[env, i][2], wp.rand_init(error_key, -1 - i))
-                end += area
-                ends[env, i] = end
+            for i in range(1, num_rectangles):
+                ends[env, i] += ends[env, i - 1]
         sync_block()
 
     @wp.func
@@ -115,7 +181,7 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         scene: Scene,
         error_key: wp.int32,
         rectangles: wp.array2d(dtype=wp.vec4i),
-        tails: wp.array2d(dtype=wp.vec3f),
+        tails: wp.array3d(dtype=wp.vec3f),
         ends: wp.array2d(dtype=wp.int32),
     ) -> Place:
         """Return the pixel of a position in the rectangles; camera -1 where another one holds it.
@@ -133,23 +199,33 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         place.is_mixture = is_beside(place.leaf, env, scene)
         r = rectangles[env, index]
         pixel = position - start
-        takes_all = is_whole(index, env, tails)
-        if not takes_all:
-            pixel = permuted(pixel, area_of(r), wp.uint32(error_key + index))
-            place.tail = wp.vec2f(tails[env, index][0], tails[env, index][1])
+        takes_all = bool(True)
+        if wp.static(with_errors):
+            part = wp.int32(0)
+            number = num_of_part(part, index, r, env, tails)
+            while pixel >= number:
+                pixel -= number
+                part += 1
+                number = num_of_part(part, index, r, env, tails)
+            r = part_of(r, part)
+            tail = tails[env, index, part]
+            takes_all = tail[2] == ALL
+            if not takes_all:
+                pixel = permuted(pixel, area_of(r), wp.uint32(error_key + index * PARTS * PARTS + part))
+                place.tail = wp.vec2f(tail[0], tail[1])
         width = r[1] - r[0]
         row = r[2] + pixel // width
         column = r[0] + pixel % width
         camera = index // num_leaves
         place.pixel = wp.vec3i(camera, row, column)
-        # Only of whole rectangles does an earlier one matter alone.
+        # Only of whole parts does an earlier rectangle matter alone.
         for i in range(wp.where(takes_all, place.leaf, num_leaves)):
             other = camera * num_leaves + i
             o = rectangles[env, other]
-            if column >= o[0] and column < o[1] and row >= o[2] and row < o[3]:
+            if other != index and column >= o[0] and column < o[1] and row >= o[2] and row < o[3]:
                 # Mixtures and tails of a pixel are events of their own.
                 is_earlier = other < index and place.is_mixture == is_beside(i, env, scene)
-                if is_whole(other, env, tails) or (is_earlier and not takes_all):
+                if is_whole(other, row, column, o, env, tails) or (is_earlier and not takes_all):
                     place.pixel = wp.vec3i(-1, row, column)
                     return place
         return place

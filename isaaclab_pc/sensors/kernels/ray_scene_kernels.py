@@ -4,6 +4,7 @@
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import Shapes
+from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 from isaaclab_pc.sensors.realism.kernels import Parameters
 
@@ -32,9 +33,11 @@ class RayCamera:
 
 @wp.struct
 class Scene:
-    """Constants of all environments."""
+    """All environments, as rays meet them."""
 
     cameras: wp.array(dtype=RayCamera)
+    matrices: wp.array2d(dtype=Matrix)
+    """From a pixel and its depth to the crop's frame, shape (N, C)."""
     shapes: Shapes
     leaf_starts: wp.array(dtype=wp.int32)
     """Where each environment's leaves begin in ``leaves``, shape (N + 1,)."""

@@ -10,7 +10,7 @@ import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import BOX
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, pinhole_of
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, unprojected
+from isaaclab_pc.sensors.kernels.warp_base_kernels import unprojected
 from isaaclab_pc.sensors.realism.kernels import (
     DISPARITY_STEP,
     MAX_ANGLE_RATIO,
@@ -29,7 +29,7 @@ from isaaclab_pc.sensors.realism.kernels import (
     structured_light_std,
 )
 
-LEAST_TAIL = wp.constant(1.5)
+LEAST_TAIL = wp.constant(0.0)
 """Where a tail begins that is worth to be drawn from, in standard deviations."""
 NO_TAIL = wp.constant(-10.0)
 SLACK = wp.constant(1.0e-4)
@@ -78,7 +78,6 @@ def tail_of(
     leaf: wp.int32,
     index: wp.int32,
     env: wp.int32,
-    m: Matrix,
     scene: Scene,
 ) -> Tail:
     """Return the tail of a pixel from the plane of a leaf's face to a face of the crop.
@@ -90,6 +89,7 @@ def tail_of(
     tail = Tail()
     tail.least = NO_TAIL
     camera = scene.cameras[index]
+    m = scene.matrices[env, index]
     k = pinhole_of(camera, env)
     pose = camera.poses[0, env]
     rotation = wp.quat_to_matrix(wp.transform_get_rotation(pose))
@@ -139,22 +139,25 @@ def tail_of(
 
 
 @wp.func
-def tail_of_rectangle(r: wp.vec4i, leaf: wp.int32, index: wp.int32, env: wp.int32, m: Matrix, scene: Scene) -> wp.vec2f:
+def tail_of_rectangle(
+    r: wp.vec4i, ratio: wp.float32, leaf: wp.int32, index: wp.int32, env: wp.int32, scene: Scene
+) -> wp.vec2f:
     """Return where the tails of all pixels of a rectangle begin, and the pair of faces that shows it best."""
     best = wp.vec2f(NO_TAIL, 0.0)
     if scene.cameras[index].centers.shape[0] > 0:
         # A lens bends the planes.
         return best
-    ratio = steepest_ratio(leaf, index, env, scene)
     for pair in range(9):
         least = float(-NO_TAIL)
         rising = wp.int32(0)
         for corner in range(4):
-            column = wp.where((corner & 1) > 0, float(r[1]), float(r[0]))
-            row = wp.where((corner & 2) > 0, float(r[3]), float(r[2]))
-            tail = tail_of(row, column, pair, ratio, leaf, index, env, m, scene)
-            least = wp.min(least, tail.least)
-            rising += wp.int32(tail.rises)
+            # No worse corner makes up for this one.
+            if least > best[0]:
+                column = wp.where((corner & 1) > 0, float(r[1]), float(r[0]))
+                row = wp.where((corner & 2) > 0, float(r[3]), float(r[2]))
+                tail = tail_of(row, column, pair, ratio, leaf, index, env, scene)
+                least = wp.min(least, tail.least)
+                rising += wp.int32(tail.rises)
         # Lines that leave the crop by opposite faces say nothing of those between them, which leave it by neither.
         if least > best[0] and (rising == 0 or rising == 4):
             best = wp.vec2f(least, float(pair))
@@ -163,8 +166,8 @@ def tail_of_rectangle(r: wp.vec4i, leaf: wp.int32, index: wp.int32, env: wp.int3
 
 @wp.func
 def share_of_tail(least: wp.float32) -> wp.float32:
-    """Return the probability of a normal number above ``least``; 1 where that is not worth to be drawn from."""
-    return wp.where(least > LEAST_TAIL, 0.5 * wp.erfc(least * wp.sqrt(0.5)), 1.0)
+    """Return the probability of a normal number above ``least``."""
+    return 0.5 * wp.erfc(least * wp.sqrt(0.5))
 
 
 @wp.func

@@ -205,11 +205,17 @@ def looks_at(v: int, u: int, ratio: float, k: wp.vec4f, p: Parameters, camera: C
     return wp.vec2i(wp.clamp(row, 0, camera.height - 1), wp.clamp(column, 0, camera.width - 1))
 
 
-def make_corrupt_pixel(read: Any) -> wp.Function:
+@wp.func
+def mixes(source: Any, env: int, v: int, u: int, seen: float, camera: Camera, errors: Errors) -> wp.bool:
+    return True
+
+
+def make_corrupt_pixel(read: Any, may_mix: Any = mixes) -> wp.Function:
     """Return a function that turns the true depth of a pixel into what a real camera reads, 0 for a miss.
 
     It takes the angle ``theta`` between the optical axis and the surface's normal [rad], and ``k`` as (fx, fy, cx, cy).
-    ``read(source, env, row, column, camera)`` tells the depth of another pixel [m], 0 for a miss.
+    ``read(source, env, row, column, camera)`` tells the depth of another pixel [m], 0 for a miss;
+    ``may_mix(source, env, row, column, seen, camera, errors)`` whether its neighbours are read, where it flies.
     """
 
     @wp.func
@@ -235,7 +241,10 @@ def make_corrupt_pixel(read: Any) -> wp.Function:
             if seen <= 0.0:
                 return 0.0
 
-        if errors.flies:
+        flies = errors.flies
+        if flies:
+            flies = may_mix(source, env, v, u, seen, camera, errors)
+        if flies:
             other = farther(z, read(source, env, v, u - 1, camera), z)
             other = farther(z, read(source, env, v, u + 1, camera), other)
             other = farther(z, read(source, env, v - 1, u, camera), other)
