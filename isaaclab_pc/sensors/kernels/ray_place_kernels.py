@@ -9,6 +9,7 @@ from isaaclab_pc.sensors.kernels.ray_error_kernels import errant_rectangle, is_b
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, crop_box, leaf_rectangle
 from isaaclab_pc.sensors.kernels.ray_tail_kernels import (
     LEAST_TAIL,
+    NO_TAIL,
     share_of_tail,
     steepest_ratio,
     tail_of_rectangle,
@@ -17,7 +18,10 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import permuted, sync_block
 from isaaclab_pc.sensors.realism.kernels import FLYING_PIXELS
 
 PARTS = wp.constant(4)
-"""Parts of a rectangle along its width, and along its height. Each has a tail of its own."""
+"""Parts of a large rectangle along its width, and along its height. Each has a tail of its own."""
+
+LEAST_AREA = wp.constant(8192)
+"""Pixels of a large rectangle."""
 
 ALL = wp.constant(-1.0)
 """In the place of a number of pixels: all of a part, with the numbers that they were dealt."""
@@ -57,26 +61,39 @@ def num_drawn(area: wp.int32, share: wp.float32, state: wp.uint32) -> wp.float32
 
 
 @wp.func
-def part_of(r: wp.vec4i, part: wp.int32) -> wp.vec4i:
+def parts_along(r: wp.vec4i, beside: wp.bool) -> wp.int32:
+    """Return how many parts a rectangle has along each side."""
+    return wp.where(beside or area_of(r) < LEAST_AREA, 1, PARTS)
+
+
+@wp.func
+def part_of(r: wp.vec4i, part: wp.int32, parts: wp.int32) -> wp.vec4i:
     """Return one of the parts of a rectangle."""
-    across = part % PARTS
-    down = part // PARTS
+    across = part % parts
+    down = part // parts
     width = r[1] - r[0]
     height = r[3] - r[2]
     return wp.vec4i(
-        r[0] + width * across // PARTS,
-        r[0] + width * (across + 1) // PARTS,
-        r[2] + height * down // PARTS,
-        r[2] + height * (down + 1) // PARTS,
+        r[0] + width * across // parts,
+        r[0] + width * (across + 1) // parts,
+        r[2] + height * down // parts,
+        r[2] + height * (down + 1) // parts,
     )
 
 
 @wp.func
-def part_with(r: wp.vec4i, row: wp.int32, column: wp.int32) -> wp.int32:
+def part_with(r: wp.vec4i, row: wp.int32, column: wp.int32, parts: wp.int32) -> wp.int32:
     """Return the part of a rectangle that holds a pixel of it."""
-    across = (PARTS * (column - r[0] + 1) - 1) // (r[1] - r[0])
-    down = (PARTS * (row - r[2] + 1) - 1) // (r[3] - r[2])
-    return down * PARTS + across
+    across = (parts * (column - r[0] + 1) - 1) // (r[1] - r[0])
+    down = (parts * (row - r[2] + 1) - 1) // (r[3] - r[2])
+    return down * parts + across
+
+
+@wp.func
+def is_within(leaf: wp.int32, lower: wp.vec3f, upper: wp.vec3f, scene: Scene) -> wp.bool:
+    """Tell whether all of a leaf is in a box of the world."""
+    least = wp.min(scene.shapes.lowers[leaf] - lower)
+    return wp.min(least, wp.min(upper - scene.shapes.uppers[leaf])) >= 0.0
 
 
 @wp.func
@@ -87,22 +104,37 @@ def find_parts(
     leaf: wp.int32,
     env: wp.int32,
     error_key: wp.int32,
+    box_lower: wp.vec3f,
+    box_upper: wp.vec3f,
     scene: Scene,
     tails: wp.array3d(dtype=wp.vec3f),
 ) -> wp.int32:
-    """Write the tails of a rectangle's parts; return how many pixels of it to look at."""
+    """Write the tails of a rectangle's parts; return how many pixels of it to look at.
+
+    ``box_lower`` and ``box_upper`` are those of the crop in the world [m].
+    """
     beside = is_beside(leaf, env, scene)
     number = scene.leaves[scene.leaf_starts[env] + leaf]
-    ratio = steepest_ratio(number, camera, env, scene)
+    parts = parts_along(r, beside)
+    ratio = float(0.0)
+    pairs = wp.vec2i(0, 9)
+    if parts > 1:
+        ratio = steepest_ratio(number, camera, env, scene)
+        tail = tail_of_rectangle(r, pairs, ratio, number, camera, env, scene)
+        # To look for another one of each part takes longer than it saves.
+        if tail[0] > NO_TAIL:
+            pairs = wp.vec2i(wp.int32(tail[1]), wp.int32(tail[1]) + 1)
+        elif is_within(number, box_lower, box_upper, scene):
+            pairs = wp.vec2i(0, 0)
 
     total = wp.int32(0)
-    for part in range(PARTS * PARTS):
-        rectangle = part_of(r, part)
+    for part in range(parts * parts):
+        rectangle = part_of(r, part, parts)
         area = area_of(rectangle)
         tail = wp.vec2f()
         share = scene.parameters[env][FLYING_PIXELS]
-        if area > 0 and not beside:
-            tail = tail_of_rectangle(rectangle, ratio, number, camera, env, scene)
+        if parts > 1:
+            tail = tail_of_rectangle(rectangle, pairs, ratio, number, camera, env, scene)
             share = share_of_tail(tail[0])
         drawn = ALL
         if beside or tail[0] > LEAST_TAIL:
@@ -113,12 +145,9 @@ def find_parts(
 
 
 @wp.func
-def num_of_part(
-    part: wp.int32, index: wp.int32, r: wp.vec4i, env: wp.int32, tails: wp.array3d(dtype=wp.vec3f)
-) -> wp.int32:
-    """Return how many pixels of a rectangle's part to look at."""
-    drawn = tails[env, index, part][2]
-    return wp.where(drawn == ALL, area_of(part_of(r, part)), wp.int32(drawn))
+def num_of_part(drawn: wp.float32, rectangle: wp.vec4i) -> wp.int32:
+    """Return how many pixels of a part to look at."""
+    return wp.where(drawn == ALL, area_of(rectangle), wp.int32(drawn))
 
 
 def make_places(with_errors: bool) -> tuple[Any, Any]:
@@ -126,11 +155,17 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
 
     @wp.func
     def is_whole(
-        index: wp.int32, row: wp.int32, column: wp.int32, r: wp.vec4i, env: wp.int32, tails: wp.array3d(dtype=wp.vec3f)
+        index: wp.int32,
+        row: wp.int32,
+        column: wp.int32,
+        r: wp.vec4i,
+        beside: wp.bool,
+        env: wp.int32,
+        tails: wp.array3d(dtype=wp.vec3f),
     ) -> wp.bool:
         """Tell whether all pixels of a rectangle's part are looked at."""
         if wp.static(with_errors):
-            return tails[env, index, part_with(r, row, column)][2] == ALL
+            return tails[env, index, part_with(r, row, column, parts_along(r, beside))][2] == ALL
         return True
 
     @wp.func
@@ -161,7 +196,9 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
             if wp.static(with_errors):
                 rectangle = errant_rectangle(env, camera, leaf, box_lower, box_upper, scene)
                 rectangles[env, index] = rectangle
-                ends[env, index] = find_parts(rectangle, index, camera, leaf, env, error_key, scene, tails)
+                ends[env, index] = find_parts(
+                    rectangle, index, camera, leaf, env, error_key, box_lower, box_upper, scene, tails
+                )
             else:
                 rectangles[env, index] = leaf_rectangle(env, camera, leaf, box_lower, box_upper, 0.0, scene)
                 ends[env, index] = area_of(rectangles[env, index])
@@ -201,13 +238,14 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
         pixel = position - start
         takes_all = bool(True)
         if wp.static(with_errors):
+            parts = parts_along(r, place.is_mixture)
             part = wp.int32(0)
-            number = num_of_part(part, index, r, env, tails)
+            number = num_of_part(tails[env, index, part][2], part_of(r, part, parts))
             while pixel >= number:
                 pixel -= number
                 part += 1
-                number = num_of_part(part, index, r, env, tails)
-            r = part_of(r, part)
+                number = num_of_part(tails[env, index, part][2], part_of(r, part, parts))
+            r = part_of(r, part, parts)
             tail = tails[env, index, part]
             takes_all = tail[2] == ALL
             if not takes_all:
@@ -224,8 +262,9 @@ def make_places(with_errors: bool) -> tuple[Any, Any]:
             o = rectangles[env, other]
             if other != index and column >= o[0] and column < o[1] and row >= o[2] and row < o[3]:
                 # Mixtures and tails of a pixel are events of their own.
-                is_earlier = other < index and place.is_mixture == is_beside(i, env, scene)
-                if is_whole(other, row, column, o, env, tails) or (is_earlier and not takes_all):
+                beside = is_beside(i, env, scene)
+                is_earlier = other < index and place.is_mixture == beside
+                if is_whole(other, row, column, o, beside, env, tails) or (is_earlier and not takes_all):
                     place.pixel = wp.vec3i(-1, row, column)
                     return place
         return place

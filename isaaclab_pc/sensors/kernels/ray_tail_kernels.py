@@ -140,14 +140,17 @@ def tail_of(
 
 @wp.func
 def tail_of_rectangle(
-    r: wp.vec4i, ratio: wp.float32, leaf: wp.int32, index: wp.int32, env: wp.int32, scene: Scene
+    r: wp.vec4i, pairs: wp.vec2i, ratio: wp.float32, leaf: wp.int32, index: wp.int32, env: wp.int32, scene: Scene
 ) -> wp.vec2f:
-    """Return where the tails of all pixels of a rectangle begin, and the pair of faces that shows it best."""
+    """Return where the tails of all pixels of a rectangle begin, and the pair of faces that shows it best.
+
+    Of the pairs from the first of ``pairs`` up to the second.
+    """
     best = wp.vec2f(NO_TAIL, 0.0)
     if scene.cameras[index].centers.shape[0] > 0:
         # A lens bends the planes.
         return best
-    for pair in range(9):
+    for pair in range(pairs[0], pairs[1]):
         least = float(-NO_TAIL)
         rising = wp.int32(0)
         for corner in range(4):
