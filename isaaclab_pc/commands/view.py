@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/view.py``: look at a few environments as the policy sees them, in a browser or as a recording.
+"""``scripts/view.py``: look at a few environments as the policy sees them, in a browser or as a film.
 
 Loads no torch.
 """
@@ -31,9 +31,6 @@ KEYBOARD = "keyboard"
 ACTORS = ("random", "zero", "expert", KEYBOARD)
 """Policies that were not trained."""
 
-RECORDINGS = {".rrd": "rerun", ".mp4": "av"}
-"""Modules that write recordings, by suffix."""
-
 
 class ViewSettings(ScriptSettings):
     """Settings of a view besides those of a run."""
@@ -44,8 +41,8 @@ class ViewSettings(ScriptSettings):
     else random."""
 
     record: str | None = None
-    """Write a recording in the place of the page: a path that ends in .rrd, which rerun shows with a time line, or in
-    .mp4, a film of the scene beside the cloud and the depth images that the policy sees."""
+    """Write a film in the place of the page, to a path that ends in .mp4: the scene beside the cloud and the depth
+    images that the policy sees."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
@@ -87,7 +84,6 @@ Examples
   python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
   python scripts/view.py task=lift policy=random points.realism=stereo
   python scripts/view.py task=lift policy=keyboard num_envs=1 env.episode_length_s=120     drive the arm yourself
-  python scripts/view.py task=lift record=lift.rrd                    a recording; rerun lift.rrd shows any step
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
 
@@ -133,8 +129,7 @@ def _check_outputs(own: ViewSettings) -> None:
     if own.record is None:
         if not is_installed("viser"):
             raise ConfigError(
-                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.rrd needs rerun-sdk "
-                "alone, record=<path>.mp4 needs av alone."
+                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.mp4 needs av alone."
             )
         return
 
@@ -144,15 +139,12 @@ def _check_outputs(own: ViewSettings) -> None:
             "act."
         )
     path = Path(own.record)
-    if path.suffix not in RECORDINGS:
-        raise ConfigError(
-            f"record={own.record}: expected a path that ends in .rrd, which rerun shows, or in .mp4, a film."
-        )
+    if path.suffix != ".mp4":
+        raise ConfigError(f"record={own.record}: expected a path that ends in .mp4, a film.")
     if not path.resolve().parent.is_dir():
         raise ConfigError(f"record={own.record}: there is no folder {path.resolve().parent}; make it first.")
-    module = RECORDINGS[path.suffix]
-    if not is_installed(module):
-        raise ConfigError(f"record={own.record} needs {module}, which is not installed: {INSTALL_VIZ}.")
+    if not is_installed("av"):
+        raise ConfigError(f"record={own.record} needs av, which is not installed: {INSTALL_VIZ}.")
 
 
 def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | None]:

@@ -147,7 +147,7 @@ class StabilityJob(_RunJob):
 
 @dataclass(frozen=True)
 class ViewJob(_RunJob):
-    """Show environments in a browser, or record them."""
+    """Show environments in a browser, or film them."""
 
     mode = "view"
 
@@ -159,10 +159,10 @@ class ViewJob(_RunJob):
     """A policy that was trained under the settings."""
 
     record: Path | None = None
-    """A recording, in the place of a page."""
+    """A film, in the place of a page."""
 
     steps: Size | None = None
-    """Steps after which it ends; None: never, or with a recording the longest episode."""
+    """Steps after which it ends; None: never, or with a film the longest episode."""
 
     port: Size | None = None
     """Port of the page; None: viser's own."""

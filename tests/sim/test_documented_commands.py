@@ -96,7 +96,7 @@ class Workshop:
             self._make("train", f"task={'lift' if 'lift' in arguments else 'reach'}")
         if "dump=" in arguments:
             # Any robot moves faster than that.
-            self._make("view", "task=lift", "policy=random", "record=out.rrd", "env.guard.joint_velocity_factor=0.001")
+            self._make("view", "task=lift", "policy=random", "record=out.mp4", "env.guard.joint_velocity_factor=0.001")
 
     def fill_in(self, word: str) -> list[str]:
         """Put real paths where a page has placeholders."""
