@@ -6,7 +6,7 @@ Loads no torch.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -46,9 +46,6 @@ class ViewSettings(ScriptSettings):
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
-
-    color: Literal["height", "camera"] = "height"
-    """Quantity that colours the points at first."""
 
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the page; null: 8080. The next free one where it is taken."""
@@ -116,7 +113,6 @@ def main(argv: Sequence[str]) -> int:
         record=None if own.record is None else Path(own.record).resolve(),
         steps=own.steps,
         port=own.port,
-        color=own.color,
     )
     begin_build(settings)
     code = launch_worker(job, folder)

@@ -167,9 +167,6 @@ class ViewJob(_RunJob):
     port: Size | None = None
     """Port of the page; None: viser's own."""
 
-    color: str = "height"
-    """Quantity that colours the points at first."""
-
 
 JOBS: dict[str, type[Job]] = {
     job.mode: job

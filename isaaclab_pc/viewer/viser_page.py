@@ -45,17 +45,16 @@ class ViserPage:
         layout: SceneLayout,
         title: str,
         settings: RunSettings | None = None,
-        color: str = "height",
         drive: ArmDrive | None = None,
     ) -> None:
         """Show other environments.
 
-        Without ``settings`` another program steps them, and the page has no controls. ``color`` is one of the layout's
-        ways to colour points; ``drive`` gets the actions of the person who drives the arm.
+        Without ``settings`` another program steps them, and the page has no controls. ``drive`` gets the
+        actions of the person who drives the arm.
         """
         self._frame = None
         self.scene = ViserScene(self._server, layout)
-        self.panel = Panel(self._server.gui, self.scene, layout, self._controls, title, settings, color, drive)
+        self.panel = Panel(self._server.gui, self.scene, layout, self._controls, title, settings, drive)
 
     def show(self, frame: SceneFrame) -> None:
         """Show a frame, and remember it for the curves."""
@@ -68,7 +67,7 @@ class ViserPage:
         if self._frame is None:
             return
         with self._server.atomic():
-            self.scene.draw(self._frame, self.panel.color.value, self.panel.point_size.value / 1000.0)
+            self.scene.draw(self._frame, self.panel.point_size.value / 1000.0)
             self.panel.draw(self._frame)
         self.update_status()
 

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 from viser import uplot
 
+from isaaclab_pc.report.drawing import HEIGHT_SPAN
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import choices_of
 from isaaclab_pc.settings.run import SETTINGS
@@ -53,7 +54,6 @@ class Panel:
         controls: Controls,
         title: str,
         settings: RunSettings | None,
-        color: str,
         drive: ArmDrive | None,
     ) -> None:
         """Replace what stands in viser's ``GuiApi``; the arguments are those of :meth:`ViserPage.begin`."""
@@ -75,7 +75,7 @@ class Panel:
             with tabs.add_tab("Drive"):
                 self.drive = DrivePanel(gui, drive, layout.num_envs)
         with tabs.add_tab("Scene"):
-            self._add_display(color)
+            self._add_display()
         with tabs.add_tab("Environment"):
             self._add_environment()
         if settings is not None:
@@ -103,7 +103,7 @@ class Panel:
             self._history.clear()
         if frame.actions is not None or frame.watched:
             # The curves show numbers only; the rest takes memory.
-            self._history.append(replace(frame, part_poses=(), cameras=(), cloud=None, cloud_colors={}))
+            self._history.append(replace(frame, part_poses=(), cameras=(), cloud=None))
         for env in range(self._layout.num_envs):
             if fault := fault_text(frame, env):
                 self._log.appendleft(f"step {frame.step:g}, env {env}: {fault}")
@@ -146,25 +146,17 @@ class Panel:
         self.speed = self._gui.add_slider("Speed", 0.05, 1.0, 0.05, controls.speed, hint="Times real time, at most.")
         self.speed.on_update(lambda _: setattr(controls, "speed", self.speed.value))
 
-    def _add_display(self, color: str) -> None:
-        ways = tuple(self._layout.color_legends)
-        shown = {"visible": bool(ways)}
-        self.color = self._gui.add_dropdown("Colour points by", ways or (color,), initial_value=color, **shown)
-        self._legend = self._gui.add_markdown("", **shown)
-        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, **shown)
-        self.color.on_update(lambda _: self._on_color())
+    def _add_display(self) -> None:
+        hint = f"Their colours are heights, from 0 m to {HEIGHT_SPAN} m and above."
+        has_cloud = self._layout.crop is not None
+        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, hint=hint, visible=has_cloud)
         self.point_size.on_update(lambda _: self._request_redraw())
-        self._on_color()
         self.layers = {layer: self._add_layer(layer) for layer in LAYERS}
 
     def _add_layer(self, layer: str) -> Any:
         box = self._gui.add_checkbox(layer.capitalize(), initial_value=True)
         box.on_update(lambda _: setattr(self._scene.layers[layer], "visible", box.value))
         return box
-
-    def _on_color(self) -> None:
-        self._legend.content = " · ".join(self._layout.color_legends.get(self.color.value, ()))
-        self._request_redraw()
 
     def _request_redraw(self) -> None:
         self._controls.redraw = True

@@ -145,7 +145,7 @@ class _Viewer:
             self.screen.end_phase()
             self.screen.say(f"recording {steps} steps of {settings.num_envs} environments, {watch.actor} acts")
             view, picture = default_view(env.cfg), partial(read_pictures, env)
-            with closing(Mp4Recording(path, watch.reader.layout, view, picture, self.job.color)) as film:
+            with closing(Mp4Recording(path, watch.reader.layout, view, picture)) as film:
                 watch.run(film.write, settings.seed, steps, self.stopped)
             self._report_faults(watch)
         self.screen.say(f"{path.stat().st_size / 1e6:.1f} MB")
@@ -184,7 +184,7 @@ class _Viewer:
         with self._open(settings, controls) as watch:
             facts = f"{watch.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
             title = f"### {settings.task}\n{facts}"
-            page.begin(watch.reader.layout, title, settings, self.job.color, watch.drive)
+            page.begin(watch.reader.layout, title, settings, watch.drive)
             controls.message = ""
             self.screen.end_phase()
             self.screen.say(f"{watch.actor} acts; watch at {page.url}, Ctrl-C ends it")

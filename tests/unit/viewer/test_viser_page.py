@@ -17,7 +17,7 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.arm_drive import ArmDrive, Motion
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import label_text
-from isaaclab_pc.viewer.scene_pictures import depth_picture
+from isaaclab_pc.viewer.scene_pictures import colors_by_height, depth_picture
 from isaaclab_pc.viewer.viser_page import ViserPage
 from isaaclab_pc.viewer.viser_panel import AS_TASK
 from isaaclab_pc.viewer.viser_scene import LAYERS
@@ -85,16 +85,16 @@ def test_the_settings_that_were_changed_are_asked_for(page, controls):
     assert controls.take_rebuild() == {"points.sampler": None}
 
 
-def test_points_are_drawn_in_the_chosen_colours_where_they_are(page, controls):
+def test_points_are_drawn_in_their_colours_and_size_where_they_are(page, controls):
     cloud = page.scene.handles["/cloud/1"]
     drawn = cloud.points.astype(float) + np.asarray(cloud.position)
     assert np.allclose(drawn, np.array([1.0, 2.5, 0.25]), atol=1e-3)
-    assert np.all(cloud.colors == 10)
+    assert np.array_equal(cloud.colors, colors_by_height(np.full(scenes.POINTS, 0.25)))
 
-    page.panel.color.value = "camera"
+    page.panel.point_size.value = 20
     assert controls.redraw
     page.redraw()
-    assert np.all(page.scene.handles["/cloud/1"].colors == 20)
+    assert page.scene.handles["/cloud/1"].point_size == 0.02
 
 
 def test_every_camera_has_its_depth_image_and_stands_as_it_is_turned_until_layers_are_hidden(page):
