@@ -89,9 +89,9 @@ class Workshop:
 
     def prepare(self, script: str, arguments: str) -> None:
         """Make the runs that a command needs."""
-        if script == "compare" or "rl_games" in arguments:
+        if re.search(r"rl_games|logs/\*", arguments):
             self._make("train", "task=lift", "runner=rl_games", "algorithm=ppo")
-        if re.search(r"=latest|logs/", arguments) or script in ("compare", "report"):
+        if re.search(r"=latest|logs/", arguments) or script == "report":
             # The latest run is looked for among those of the task, and without one of the default task.
             self._make("train", f"task={'lift' if 'lift' in arguments else 'reach'}")
         if "dump=" in arguments:

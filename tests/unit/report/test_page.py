@@ -294,7 +294,7 @@ def test_a_comparison_has_all_runs_in_every_table_and_figure(tmp_path):
     first = make_run(tmp_path / "a" / "run").folder
     second = make_run(tmp_path / "b" / "run", "points.num_points=64", "seed=7").folder
     third = make_faulty(tmp_path / "b" / "faulty").folder
-    page = Reader(comparison_page([first, second, third]))
+    page = Reader(comparison_page(read_runs([first, second, third])))
     names = ["a/run", "b/run", "b/faulty"]
     assert {row[0] for row in rows(page, "mean_reward-steps")} == set(names)
     evaluated = [row for row in rows(page, "success_rate-time") if row[0] in names]
