@@ -17,7 +17,6 @@ from isaaclab_pc.num_envs.trial_runner import phase_path
 from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.run.jobs import ProbeJob
 from isaaclab_pc.workers.compiled_kernels import has_compiled_kernels
-from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.probe_watch import ProbeWatch, TooManyEnvironmentsError
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -90,7 +89,6 @@ def _train_briefly(job: ProbeJob) -> None:
             contacts=usage,
             faults=faults,
             most_envs=watch.most_envs,
-            configuration=configuration_digest(settings, num_envs),
         )
         # Before the session closes, which takes seconds; Kit ends the process as it closes.
         _hand_over(trial, job.result)
