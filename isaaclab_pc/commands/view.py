@@ -71,7 +71,7 @@ _OTHERWISE = {"num_envs": (str(NUM_ENVS_SHOWN), "Environments to show; more than
 HELP = f"""\
 Look at a few environments in a browser: the scene, each environment's cloud as the policy sees it, cameras, crop boxes,
 grippers and goals, with rewards, actions, success and what the guard finds. A panel there pauses, takes single steps,
-goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
+goes in slow motion or to the next fault, and resets.
 
   python scripts/view.py task=<name> [key=value ...]
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The panel of viser's page: controls, layers, curves and images of an environment, settings, and a drive."""
+"""The panel of viser's page: controls, layers, curves and images of an environment, and a drive."""
 
-import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,23 +13,11 @@ from matplotlib.colors import to_hex
 from viser import uplot
 
 from isaaclab_pc.report.drawing import HEIGHT_SPAN
-from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.settings.base import choices_of
-from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.viewer.arm_drive import ArmDrive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, curves, fault_text
 from isaaclab_pc.viewer.scene_pictures import depth_picture
 from isaaclab_pc.viewer.viser_scene import LAYERS, ViserScene
-
-AS_TASK = "as the task"
-"""Entry for no value in a list of choices."""
-
-_SETTINGS = (
-    *("points.num_points", "points.sampler", "points.realism"),
-    *("physics.dt", "physics.substeps", "physics.position_iterations", "physics.velocity_iterations"),
-)
-"""Settings that the panel changes."""
 
 _HISTORY = 300
 """Steps that the curves show."""
@@ -53,7 +40,7 @@ class Panel:
         layout: SceneLayout,
         controls: Controls,
         title: str,
-        settings: RunSettings | None,
+        has_controls: bool,
         drive: ArmDrive | None,
     ) -> None:
         """Replace what stands in viser's ``GuiApi``; the arguments are those of :meth:`ViserPage.begin`."""
@@ -61,7 +48,7 @@ class Panel:
         self._scene = scene
         self._layout = layout
         self._controls = controls
-        self._has_controls = settings is not None
+        self._has_controls = has_controls
         self._history: deque[SceneFrame] = deque(maxlen=_HISTORY)
         self._log: deque[str] = deque(maxlen=_LOG_LENGTH)
 
@@ -78,23 +65,10 @@ class Panel:
             self._add_display()
         with tabs.add_tab("Environment"):
             self._add_environment()
-        if settings is not None:
-            with tabs.add_tab("Settings"):
-                self._add_settings(settings)
 
     def press(self, button: str) -> None:
         """Press a button of the first row."""
         self._handlers[button]()
-
-    def build_again(self) -> None:
-        """Request environments with the settings that were changed."""
-        values = {key: _read(handle.value) for key, handle in self.settings.items()}
-        changed = {key: value for key, value in values.items() if value != self._present[key]}
-        if changed:
-            self._controls.message = "building the environments again"
-            self._controls.rebuild(changed)
-        else:
-            self._controls.message = "no setting was changed"
 
     def remember(self, frame: SceneFrame) -> None:
         """Add a frame to the curves and to the log."""
@@ -174,19 +148,6 @@ class Panel:
             for name in self._layout.cameras
         }
         self.log = self._gui.add_markdown("")
-
-    def _add_settings(self, settings: RunSettings) -> None:
-        self._gui.add_markdown("The environments are built again with what is changed here. Empty: the task's own.")
-        values = settings.flat()
-        self._present = {key: values[key] for key in _SETTINGS}
-        self.settings = {key: self._add_setting(key, value) for key, value in self._present.items()}
-        self._gui.add_button("Build again").on_click(lambda _: self.build_again())
-
-    def _add_setting(self, key: str, value: Any) -> Any:
-        meaning = SETTINGS[key].meaning
-        if choices := choices_of(SETTINGS[key].type):
-            return self._gui.add_dropdown(key, (AS_TASK, *choices), initial_value=value or AS_TASK, hint=meaning)
-        return self._gui.add_text(key, "" if value is None else str(value), hint=meaning)
 
 
 class DrivePanel:
@@ -283,14 +244,3 @@ def _facts(frame: SceneFrame, env: int) -> str:
     x, y, z = frame.gripper[env, :3]
     facts.append(f"gripper at {x:.3f}, {y:.3f}, {z:.3f} m")
     return " · ".join(facts)
-
-
-def _read(text: str) -> Any:
-    """Return the typed number or name; None for nothing."""
-    text = text.strip()
-    if text in ("", AS_TASK):
-        return None
-    for convert in (int, float):
-        with contextlib.suppress(ValueError):
-            return convert(text)
-    return text

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import torch
@@ -32,9 +32,6 @@ from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import guard_counts, open_env, open_session, record_faults
-
-if TYPE_CHECKING:
-    from isaaclab_pc.viewer.viser_page import ViserPage
 
 _IDLE_S = 0.01
 """Time between two looks at the requests [s]."""
@@ -151,46 +148,26 @@ class _Viewer:
         self.screen.say(f"{path.stat().st_size / 1e6:.1f} MB")
 
     def show(self, settings: RunSettings) -> None:
-        """Show environments on a page, and build them again whenever the page requests other settings."""
+        """Show environments on a page."""
         from isaaclab_pc.viewer.viser_page import VISER_PORT, ViserPage
 
         controls = Controls()
         with closing(ViserPage(settings.host, self.job.port or VISER_PORT, controls)) as page:
-            wanted: RunSettings | None = settings
-            while wanted is not None:
-                wanted = self._show_until_rebuild(wanted, page, controls)
 
-    def _show_until_rebuild(self, settings: RunSettings, page: ViserPage, controls: Controls) -> RunSettings | None:
-        """Show environments; returns the settings to build them again with, or None at the end."""
-        wanted: list[RunSettings] = []
+            def idle() -> None:
+                page.update_status()
+                if controls.redraw:
+                    controls.redraw = False
+                    page.redraw()
 
-        def ended() -> bool:
-            values = controls.take_rebuild()
-            if values is not None:
-                try:
-                    changed = settings.with_values(values)
-                    _resolve(changed, self.job)
-                    wanted.append(changed)
-                except ConfigError as error:
-                    controls.message = f"**not built again:** {error}"
-            return bool(wanted) or self.stopped()
-
-        def idle() -> None:
-            page.update_status()
-            if controls.redraw:
-                controls.redraw = False
-                page.redraw()
-
-        with self._open(settings, controls) as watch:
-            facts = f"{watch.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
-            title = f"### {settings.task}\n{facts}"
-            page.begin(watch.reader.layout, title, settings, watch.drive)
-            controls.message = ""
-            self.screen.end_phase()
-            self.screen.say(f"{watch.actor} acts; watch at {page.url}, Ctrl-C ends it")
-            watch.run(page.show, settings.seed, self.job.steps or math.inf, ended, idle)
-            self._report_faults(watch)
-        return wanted[0] if wanted and not self.stopped() else None
+            with self._open(settings, controls) as watch:
+                facts = f"{watch.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
+                title = f"### {settings.task}\n{facts}"
+                page.begin(watch.reader.layout, title, has_controls=True, drive=watch.drive)
+                self.screen.end_phase()
+                self.screen.say(f"{watch.actor} acts; watch at {page.url}, Ctrl-C ends it")
+                watch.run(page.show, settings.seed, self.job.steps or math.inf, self.stopped, idle)
+                self._report_faults(watch)
 
     @contextmanager
     def _open(self, settings: RunSettings, controls: Controls) -> Iterator[Watch]:
