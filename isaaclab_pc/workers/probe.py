@@ -58,7 +58,7 @@ def _train_briefly(job: ProbeJob) -> None:
     settings, num_envs = job.settings, job.num_envs
     search = SearchSettings.of(settings) if settings.num_envs == "auto" else None
     # As many as the user asked for are never too many for the agent.
-    at_least = max(search.min or 1, search.granule or 1) if search is not None and search.keeps_to_agent else None
+    at_least = (search.min or 1) if search is not None and search.keeps_to_agent else None
     run_dir = job.result.parent / f"{num_envs}"
     watch = ProbeWatch(settings.device, phase_path(job.result), at_least)
     with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:

@@ -51,7 +51,6 @@ def test_a_probe_measures_training_without_the_first_iteration(job, fake_session
         ({"num_envs": "auto"}, 32, Outcome.FITS, 32),
         ({"num_envs": "auto"}, 33, Outcome.TOO_MANY, 32),
         ({"num_envs": "auto", "scaling.min": 40}, 40, Outcome.FITS, 40),
-        ({"num_envs": "auto", "scaling.granule": 48}, 96, Outcome.TOO_MANY, 48),
         ({"num_envs": "auto", "scaling.objective": "memory"}, 33, Outcome.FITS, None),
         ({"num_envs": 33}, 33, Outcome.FITS, None),
     ],
