@@ -23,14 +23,13 @@ _TEXTS = {"Run", "Library", "Status", "Success"}
 
 
 def write_numbers(runs: Sequence[RunFacts], threshold: float, folder: Path) -> None:
-    """Write ``runs.csv``, ``evaluations.csv``, ``iterations.csv`` and ``differences.csv`` to a folder.
+    """Write ``runs.csv``, ``evaluations.csv`` and ``differences.csv`` to a folder.
 
     ``threshold`` is the success rate for which steps and time to it are told.
     """
     columns = ("setting", *(run.name for run in runs))
     _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
     _write(folder / "evaluations.csv", [row for run in runs for row in _evaluations(run)])
-    _write(folder / "iterations.csv", [row for run in runs for row in _iterations(run)])
     _write(folder / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differences(runs)])
 
 
@@ -98,12 +97,6 @@ def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:
     if success is None:
         return {"success": None, "success_lower": None, "success_upper": None}
     return {"success": success.rate, "success_lower": success.lower, "success_upper": success.upper}
-
-
-def _iterations(run: RunFacts) -> Iterable[dict[str, Any]]:
-    for entry in run.iterations:
-        progress = {"iteration": entry.iteration, "env_steps": entry.env_steps, "wall_s": entry.wall_s}
-        yield {"run": run.name, **progress, **entry.metrics}
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -82,7 +82,6 @@ def test_runs_of_two_libraries_stand_side_by_side(runs: list[str], capsys) -> No
     assert (first["guard_action"], first["guard_depth"], first["peak_bytes"]) == ("2", "3", str(3 * 2**30))
     told = {row["setting"]: (row["a"], row["b"]) for row in rows(out / "differences.csv")}
     assert told == {"runner": ("rsl_rl", "rl_games"), "seed": ("42", "7")}
-    assert len(rows(out / "iterations.csv")) == 2 * ITERATIONS
     evaluations = [(row["run"], row["success"]) for row in rows(out / "evaluations.csv")]
     assert evaluations == [("a", "0.48"), ("a", "0.96"), ("b", "0.25"), ("b", "0.5")]
     assert all(name in (out / "report.html").read_text(encoding="utf-8") for name in ("rsl_rl", "rl_games"))
