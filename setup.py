@@ -45,8 +45,8 @@ EXTRAS_REQUIRE = {
     "bench": ["fpsample>=1.0,<2", "opencv-python-headless>=4.10,<6"],
     # logger=wandb. MLflow 3 and Trackio exclude versions of other packages that Isaac Lab 3.0 is tested with.
     "wandb": ["wandb>=0.20"],
-    # viser in Isaac Lab's version; rerun and PyAV, with FFmpeg's libraries in its wheel, write recordings.
-    "viz": ["rerun-sdk>=0.29", "viser>=1.0.16", "av>=15"],
+    # viser in Isaac Lab's version; PyAV, with FFmpeg's libraries in its wheel, writes films.
+    "viz": ["viser>=1.0.16", "av>=15"],
     # The documentation's site.
     "docs": ["furo>=2025.9", "myst-parser>=4", "sphinx>=8.2,<10", "sphinx-copybutton>=0.5"],
     "test": [

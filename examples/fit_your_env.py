@@ -40,7 +40,7 @@ def main() -> None:
         return [sys.executable, __file__, "--try-size", str(num_envs), "--result", str(result_path)]
 
     try:
-        settings = SearchSettings(budget=args.budget, max=args.largest, granule=8, min=8, cache="ignore")
+        settings = SearchSettings(budget=args.budget, max=args.largest, min=8, cache="ignore")
         result = fit(child_command, settings, key={"what": "CartPole-v1"}, on_trial=print)
     except ConfigError as error:
         parser.error(str(error))

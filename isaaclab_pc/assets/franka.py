@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configurations of the Franka Emika Panda."""
+"""Configuration of the Franka Emika Panda."""
 
-import copy
-import urllib.error
-import urllib.request
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
-
-from isaaclab.utils import replace
-from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
 from isaaclab_pc.assets.arm import ARM_GAINS, ARMATURE, FINGER_GAINS, ArmCfg, position_drives, primitives_spawn
-from isaaclab_pc.errors import ConfigError
-
-_ASSET_SERVER_TIMEOUT = 5.0
-"""Time that the asset server has to answer [s]."""
 
 FRANKA_USD = Path(__file__).parent / "data" / "franka_panda.usda"
 """The Panda of primitives, which ``tools/assets/author_franka.py`` writes."""
@@ -53,40 +41,3 @@ FRANKA_PANDA_PRIMITIVE_CFG = ArmCfg(
     tcp_offset=FRANKA_TCP_OFFSET,
 )
 """The Panda of primitives, with gains for joint position control at 30 Hz."""
-
-
-def franka_nucleus_cfg(backend: str) -> ArmCfg:
-    """Return Isaac Lab's own Panda of meshes, with the control gains of the one of primitives and no prim path.
-
-    The asset holds one variant for each solver, which ``backend`` chooses.
-
-    Raises:
-        ConfigError: Isaac Lab's asset server does not answer.
-    """
-    theirs = copy.deepcopy(FRANKA_PANDA_CFG)
-    spawn: Any = theirs.spawn
-    if not _is_reachable(spawn.usd_path):
-        raise ConfigError(
-            f"robot=franka_nucleus: {spawn.usd_path} did not answer within {_ASSET_SERVER_TIMEOUT:.0f} s. "
-            "Check the network, or use robot=franka, which needs no download."
-        )
-
-    spawn.variants = {**spawn.variants, "Physics": "mujoco" if backend == "newton_mjwarp" else "physx"}
-    for name in ("rigid_props", "articulation_props", "semantic_tags"):
-        setattr(spawn, name, copy.deepcopy(getattr(FRANKA_PANDA_PRIMITIVE_CFG.spawn, name)))
-
-    arm = FRANKA_PANDA_PRIMITIVE_CFG.actuators["panda_arm"]
-    theirs.actuators["panda_arm"].stiffness = copy.deepcopy(arm.stiffness)
-    theirs.actuators["panda_arm"].damping = copy.deepcopy(arm.damping)
-    return replace(FRANKA_PANDA_PRIMITIVE_CFG, **{field.name: getattr(theirs, field.name) for field in fields(theirs)})
-
-
-def _is_reachable(path: str) -> bool:
-    """Tell within seconds whether a file is there; Isaac Lab's own check takes a minute to fail."""
-    if not path.startswith(("http://", "https://")):
-        return Path(path).is_file()
-    try:
-        with urllib.request.urlopen(urllib.request.Request(path, method="HEAD"), timeout=_ASSET_SERVER_TIMEOUT):
-            return True
-    except (urllib.error.URLError, TimeoutError):
-        return False

@@ -40,11 +40,6 @@ ROBOTS: dict[str, Robot] = {
         description="Franka Panda made of primitives",
         make_cfg=lambda backend: _module("franka").FRANKA_PANDA_PRIMITIVE_CFG,
     ),
-    "franka_nucleus": Robot(
-        arm="franka",
-        description="Isaac Lab's own Franka Panda made of meshes; needs Isaac Lab's asset server",
-        make_cfg=lambda backend: _module("franka").franka_nucleus_cfg(backend),
-    ),
     "ur5e": Robot(
         arm="ur5e",
         description="UR5e with a parallel gripper, made of primitives",

@@ -8,7 +8,6 @@ COMMANDS = {
     "scale": "Find how many environments fit",
     "tune": "Search for better settings",
     "report": "Write a run as one page, or compare runs",
-    "compare": "Compare runs in a table, with curves and CSV",
     "export": "Export a policy for programs without a simulator",
     "replay": "Replay the last steps of a failed environment",
     "demo": "Record demonstrations of an expert",

@@ -21,8 +21,8 @@ _LEAST_SECONDS = 20.0
 def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | None = None) -> None:
     """Compare a run with the search that found its number of environments, and correct the cache where they differ.
 
-    The answer is forgotten where the run had other configurations, is no longer used where the run ran out of memory
-    with it, and is tried again where the speed was another. The record's ``answer`` gets a verdict, once.
+    The answer is no longer used where the run ran out of memory with it, and is tried again where the speed was
+    another. The record's ``answer`` gets a verdict, once.
 
     ``death`` tells why the run's last process ended, where none followed; ``cache`` has the answers, None: the user's.
     """
@@ -36,10 +36,7 @@ def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | N
         profile = None  # another run has corrected it
 
     speed = _speed(record, answer)
-    if record.data.configuration and answer.configuration and record.data.configuration != answer.configuration:
-        verdict = "its configurations were others: the answer is forgotten"
-        cache.put(answer.key, None)
-    elif _ran_out_of_memory(record, answer, death):
+    if _ran_out_of_memory(record, answer, death):
         verdict = f"it ran out of memory with num_envs={answer.num_envs}: the next search goes on below"
         _rule_out(cache, answer.key, profile)
     elif speed is None:

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/report.py``: write a run as one page of HTML, or compare several. Loads no torch."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from isaaclab_pc.cli.command_line import Takes, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
+from isaaclab_pc.commands.comparison import print_tables, write_numbers
 from isaaclab_pc.commands.named_run import named_run, split_folders
 from isaaclab_pc.commands.trained_policy import SELECTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.report.page import MAX_RUNS, REPORT_NAME, comparison_page, run_page
+from isaaclab_pc.report.page import REPORT_NAME, comparison_page, run_page
+from isaaclab_pc.report.read_run import read_runs
 from isaaclab_pc.run.find_checkpoint import newest_run
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder, writing
-from isaaclab_pc.settings.base import ScriptSettings, shown
+from isaaclab_pc.run.record import RECORD_NAME
+from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import write_text_atomically
 
@@ -30,15 +37,21 @@ class ReportSettings(ScriptSettings):
     """latest: the newest run of task, runner and obs; or a run's folder, which may also be given without run=."""
 
     out: str | None = None
-    """The file to write; null: report.html in the run's folder, and logs/report/<time> where several are compared."""
+    """Folder to write to; null: the run's own, and logs/report/<time> where several are compared."""
+
+    threshold: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9
+    """Success rate for which a comparison shows the environment steps and the time that a run took to it."""
 
 
 TAKES = Takes(ReportSettings, SELECTS)
 
 HELP = f"""\
-Write a run as one page of HTML: its settings, result, curves, speed, memory and health, and the commands to go on. With
-several runs, the page compares them. Training writes this page at its end; the command does so for any run, also while
-it trains.
+Write a run as one page of HTML, report.html: its settings, result, curves, speed, memory and health, and the commands
+to go on. Training writes this page at its end; the command does so for any run, also while it trains.
+
+With several runs, of any learning libraries, the page compares them: success with its 95 % interval, steps per second,
+memory, what the guard ended, and the settings in which they differ. Tables are printed, with steps and time to a
+success rate, and the numbers are written beside the page (runs.csv, evaluations.csv, differences.csv).
 
   python scripts/report.py <run> [<run> ...] [key=value ...]
 
@@ -49,10 +62,15 @@ Examples
   python scripts/report.py logs/rsl_rl/reach/<time>               one run
   python scripts/report.py run=latest                             the newest run of reach
   python scripts/report.py run=latest task=lift runner=rl_games   the newest run of another task and library
-  python scripts/report.py logs/rsl_rl/lift/*                     compare runs, {MAX_RUNS} at most
-  python scripts/report.py run=latest out=report.html             write it somewhere else
+  python scripts/report.py logs/*/lift/*                          compare all runs of lift, of all libraries
+  python scripts/report.py logs/rsl_rl/lift/* threshold=0.95      which was first at 95 %?
+  python scripts/report.py run=latest out=reports                 write it somewhere else
 
 {settings_table(SELECTS.__contains__, ReportSettings)}
+
+Steps and time to a success rate are those of the first evaluation that reached it, so they are as coarse as the
+evaluations in training are (eval.best_share). Steps per second are medians over the iterations: of the environment
+alone (env), with the policy's inference (inference), and with the update, too (total).
 
 Exit codes: 0; 2 for a folder that holds no run, or a wrong setting; 5 for a full disk; 128 + N after a signal N; 1
 otherwise.
@@ -63,7 +81,7 @@ otherwise.
 def main(argv: Sequence[str]) -> int:
     """Write the page; return the exit code, as in :data:`HELP`."""
     named, others = split_folders(argv, TAKES.names)
-    folders = [named_run(text, OR_LATEST) for text in named]
+    folders = _runs(named)
     own, command = parse_script_command(others, ReportSettings, SELECTS)
     if own.run == LATEST:
         asked = compose(command.settings)
@@ -75,28 +93,33 @@ def main(argv: Sequence[str]) -> int:
 
     if not folders:
         raise ConfigError("Which run? Give its folder, logs/<runner>/<task>/<time>, or run=latest.")
-    if len(folders) > MAX_RUNS:
-        raise ConfigError(f"{len(folders)} runs are more than one page shows: give at most {MAX_RUNS}.")
-    if own.out is not None:
-        _check_file(Path(own.out))
+    runs = read_runs(folders) if len(folders) > 1 else []
+    page = comparison_page(runs) if runs else run_page(folders[0])
 
-    page = run_page(folders[0]) if len(folders) == 1 else comparison_page(folders)
+    out = folders[0]
     if own.out is not None:
         out = Path(own.out)
-    else:
-        out = (folders[0] if len(folders) == 1 else make_folder(LOGS / "report")) / REPORT_NAME
-    with writing(out.parent):
-        write_text_atomically(out, page)
-    current().made("report", out)
+    elif runs:
+        out = make_folder(LOGS / "report")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        write_text_atomically(out / REPORT_NAME, page)
+        if runs:
+            write_numbers(runs, own.threshold, out)
+    if runs:
+        print_tables(runs, own.threshold)
+    current().made("report", out / REPORT_NAME)
     return ExitCode.OK
 
 
-def _check_file(out: Path) -> None:
-    """Refuse a file that cannot be written, before anything is drawn."""
-    try:
-        if out.is_dir():
-            raise ConfigError(f"out={out} is a folder: give the name of a file.")
-        if not out.parent.is_dir():
-            raise ConfigError(f"out={out}: there is no folder {out.parent}.")
-    except OSError as error:
-        raise ConfigError(f"out={shown(str(out))}: {error.strerror}.") from None
+def _runs(folders: Sequence[str]) -> list[Path]:
+    """Return the folders of the runs that were named, each once; say which folders hold none."""
+    # A pattern such as logs/*/lift/* also means the results of other scripts; where they are all, they are refused.
+    others = [text for text in folders if os.path.isdir(text) and not os.path.isfile(os.path.join(text, RECORD_NAME))]
+    runs = [text for text in folders if text not in others] or folders
+    for text in folders:
+        if text not in runs:
+            current().warn(f"{text} is not a run's folder: passing over it")
+
+    found = {folder.resolve(): folder for folder in (named_run(text, OR_LATEST) for text in runs)}
+    return list(found.values())

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/view.py``: look at a few environments as the policy sees them, in a browser or as a recording.
+"""``scripts/view.py``: look at a few environments as the policy sees them, in a browser or as a film.
 
 Loads no torch.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -31,9 +31,6 @@ KEYBOARD = "keyboard"
 ACTORS = ("random", "zero", "expert", KEYBOARD)
 """Policies that were not trained."""
 
-RECORDINGS = {".rrd": "rerun", ".mp4": "av"}
-"""Modules that write recordings, by suffix."""
-
 
 class ViewSettings(ScriptSettings):
     """Settings of a view besides those of a run."""
@@ -44,14 +41,11 @@ class ViewSettings(ScriptSettings):
     else random."""
 
     record: str | None = None
-    """Write a recording in the place of the page: a path that ends in .rrd, which rerun shows with a time line, or in
-    .mp4, a film of the scene beside the cloud and the depth images that the policy sees."""
+    """Write a film in the place of the page, to a path that ends in .mp4: the scene beside the cloud and the depth
+    images that the policy sees."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
-
-    color: Literal["height", "camera"] = "height"
-    """Quantity that colours the points at first."""
 
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the page; null: 8080. The next free one where it is taken."""
@@ -77,7 +71,7 @@ _OTHERWISE = {"num_envs": (str(NUM_ENVS_SHOWN), "Environments to show; more than
 HELP = f"""\
 Look at a few environments in a browser: the scene, each environment's cloud as the policy sees it, cameras, crop boxes,
 grippers and goals, with rewards, actions, success and what the guard finds. A panel there pauses, takes single steps,
-goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
+goes in slow motion or to the next fault, and resets.
 
   python scripts/view.py task=<name> [key=value ...]
 
@@ -87,7 +81,6 @@ Examples
   python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
   python scripts/view.py task=lift policy=random points.realism=stereo
   python scripts/view.py task=lift policy=keyboard num_envs=1 env.episode_length_s=120     drive the arm yourself
-  python scripts/view.py task=lift record=lift.rrd                    a recording; rerun lift.rrd shows any step
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
 
@@ -120,7 +113,6 @@ def main(argv: Sequence[str]) -> int:
         record=None if own.record is None else Path(own.record).resolve(),
         steps=own.steps,
         port=own.port,
-        color=own.color,
     )
     begin_build(settings)
     code = launch_worker(job, folder)
@@ -133,8 +125,7 @@ def _check_outputs(own: ViewSettings) -> None:
     if own.record is None:
         if not is_installed("viser"):
             raise ConfigError(
-                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.rrd needs rerun-sdk "
-                "alone, record=<path>.mp4 needs av alone."
+                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.mp4 needs av alone."
             )
         return
 
@@ -144,15 +135,12 @@ def _check_outputs(own: ViewSettings) -> None:
             "act."
         )
     path = Path(own.record)
-    if path.suffix not in RECORDINGS:
-        raise ConfigError(
-            f"record={own.record}: expected a path that ends in .rrd, which rerun shows, or in .mp4, a film."
-        )
+    if path.suffix != ".mp4":
+        raise ConfigError(f"record={own.record}: expected a path that ends in .mp4, a film.")
     if not path.resolve().parent.is_dir():
         raise ConfigError(f"record={own.record}: there is no folder {path.resolve().parent}; make it first.")
-    module = RECORDINGS[path.suffix]
-    if not is_installed(module):
-        raise ConfigError(f"record={own.record} needs {module}, which is not installed: {INSTALL_VIZ}.")
+    if not is_installed("av"):
+        raise ConfigError(f"record={own.record} needs av, which is not installed: {INSTALL_VIZ}.")
 
 
 def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | None]:

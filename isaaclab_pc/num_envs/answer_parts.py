@@ -4,7 +4,7 @@
 Loads no torch, and imports none of the sources.
 """
 
-import ast
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -95,10 +95,7 @@ def places_of(modules: Iterable[str]) -> list[Path]:
 
 
 def digest_of(places: Iterable[Path]) -> str:
-    """Hash the contents of files and of folders; those that do not exist are passed over.
-
-    Comments, docstrings and layout of Python code change nothing, and neither do the paths of the places.
-    """
+    """Hash the contents of files and of folders, whatever their paths; those that cannot be read are passed over."""
     digest = hashlib.sha256()
     for place in places:
         files = [place] if place.is_file() else sorted(place.rglob("*"))
@@ -106,26 +103,6 @@ def digest_of(places: Iterable[Path]) -> str:
             hidden = any(part.startswith((".", "__")) for part in file.relative_to(place).parts[:-1])
             if file.suffix.lower() in _KINDS and not hidden and file.is_file():
                 digest.update(f"{place.name}/{file.relative_to(place)}\0".encode(errors="surrogateescape"))
-                digest.update(hashlib.sha256(_meaning(file)).digest())
+                with contextlib.suppress(OSError):
+                    digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def _meaning(file: Path) -> bytes:
-    """Return the content of a file; of Python code without comments and docstrings."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return b""
-    if file.suffix != ".py":
-        return content
-    try:
-        return ast.dump(_WithoutDocstrings().visit(ast.parse(content))).encode()
-    except (SyntaxError, ValueError):
-        return content
-
-
-class _WithoutDocstrings(ast.NodeTransformer):
-    """Leaves out docstrings, those of fields included."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        return None if isinstance(node.value, ast.Constant) else node

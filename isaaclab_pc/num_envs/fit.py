@@ -114,7 +114,7 @@ def fit(
     read_budgets = functools.partial(_budgets, settings, gpu, processes, reserve)
     sharing = {"processes": processes, "reserve": reserve}
     # Not when to stop: a search that was cut short goes on. Nor which of several equal GPUs it is.
-    given = settings.model_dump(include={"budget", "objective", "min", "max", "granule"})
+    given = settings.model_dump(include={"budget", "objective", "min", "max"})
     given["device"] = settings.device.partition(":")[0]
     digest = cache_key({**key, **_machine(gpu), **sharing, "settings": given})
 

@@ -43,8 +43,6 @@ class Answer(JsonRecord):
     """Speed of its trial [1/s]; 0 where it was chosen for its memory: such a trial may be too short to tell."""
     minibatch_size: Count = 0
     """Samples of a minibatch in its trial; 0: not known."""
-    configuration: str = ""
-    """Digest of the configurations in its trial."""
     verdict: str = ""
     """How the training compares with that, for people; empty until it tells."""
 
@@ -87,7 +85,6 @@ class Profile(JsonRecord):
             self.num_envs,
             self.frames_per_second if objective is Objective.THROUGHPUT else 0.0,
             minibatch_size=0 if winner.progress is None else winner.progress.minibatch_size,
-            configuration=winner.configuration,
         )
 
 

@@ -101,7 +101,6 @@ def search(
     objective: Objective,
     start: int | None = None,
     floor: int | None = None,
-    finest: int = 1,
     max_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SearchResult:
@@ -119,7 +118,6 @@ def search(
         objective: Which size is the best.
         start: First size to try, moved into [lo, hi]; None: `lo`.
         floor: Smallest size to try where `lo` does not fit; None: `lo`.
-        finest: Sizes below `lo` are multiples of this; so is the floor.
         max_seconds: No trial but the first is started that would probably end later than this [s]; None: no limit.
         clock: Monotonic clock [s].
 
@@ -128,7 +126,7 @@ def search(
         about `RESOLUTION` where memory decides, 5 % where time was short as well, and `BRACKET` where
         something else decides.
     """
-    sizes = _Sizes(lo, hi, granule, floor, finest)
+    sizes = _Sizes(lo, hi, granule, floor)
     trials: list[Trial] = []
     durations: list[float] = []
     began = clock()
@@ -152,12 +150,11 @@ def search(
 class _Sizes:
     """The sizes that may be tried: multiples of the granule between two ends, and where none fits, those below."""
 
-    def __init__(self, lo: int, hi: int, granule: int, floor: int | None, finest: int) -> None:
+    def __init__(self, lo: int, hi: int, granule: int, floor: int | None) -> None:
         self.granule = granule
         self.lo = max(-(-lo // granule), 1) * granule
         self.hi = hi // granule * granule
         self.floor = self.lo if floor is None else floor
-        self.finest = finest
 
     def clip(self, size: int) -> int:
         """Return the nearest allowed size that is not larger, or the smallest one."""
@@ -166,22 +163,21 @@ class _Sizes:
     def up_to(self, trials: Sequence[Trial]) -> "_Sizes":
         """Return the sizes that an agent asks for, as far as trials tell."""
         most = min((t.most_envs for t in trials if t.most_envs is not None), default=self.hi)
-        return _Sizes(self.lo, max(min(self.hi, most), self.lo), self.granule, self.floor, self.finest)
+        return _Sizes(self.lo, max(min(self.hi, most), self.lo), self.granule, self.floor)
 
     def below(self, size: int) -> int | None:
         """Return the size to try where this one is too large, or None where it is the smallest."""
         if size > self.lo:
             return self.clip(math.isqrt(self.lo * size))
-        half = max(size // 2 // self.finest * self.finest, self.floor)
+        half = max(size // 2, self.floor)
         return half if half < size else None
 
     def from_below(self, size: int) -> "_Sizes":
         """Return the sizes from one below the smallest, with a granule of about a quarter of it."""
-        quarter = size // self.finest // 4
-        granule = self.finest * (1 << max(quarter.bit_length() - 1, 0))
+        granule = 1 << max((size // 4).bit_length() - 1, 0)
         while self.hi // granule * granule < size:
             granule //= 2
-        return _Sizes(size, self.hi, granule, self.floor, self.finest)
+        return _Sizes(size, self.hi, granule, self.floor)
 
     def middle(self, lower: int, upper: int) -> int:
         """Return an allowed size near the geometric mean: both are allowed, with another one between them."""

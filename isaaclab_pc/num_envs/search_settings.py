@@ -3,9 +3,8 @@
 
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import StringConstraints, model_validator
+from pydantic import StringConstraints
 
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.num_envs.search import Objective
 from isaaclab_pc.settings import RunSettings, ScalingSettings
 from isaaclab_pc.settings.base import Expects
@@ -20,7 +19,6 @@ class Sizes(NamedTuple):
     granule: int
     start: int
     floor: int = 1
-    finest: int = 1
 
 
 # Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
@@ -35,7 +33,7 @@ class SearchSettings(ScalingSettings):
     """The settings of a search on one device. None stands for the device's usual value.
 
     Raises:
-        ConfigError: A setting is outside its range, or no size lies within the bounds.
+        ConfigError: A setting is outside its range.
     """
 
     device: Annotated[str, StringConstraints(pattern=r"^(cpu|cuda|cuda:[0-9]+)$"), Expects("cpu, cuda or cuda:N")] = (
@@ -47,18 +45,8 @@ class SearchSettings(ScalingSettings):
     def of(cls, settings: RunSettings, **changes: Any) -> Self:
         """Complete a run's settings for its device; a given ``num_envs`` is the only size to try."""
         given = settings.num_envs
-        only = {} if given == "auto" else {"min": given, "max": given, "granule": given}
+        only = {} if given == "auto" else {"min": given, "max": given}
         return cls(device=settings.device, **{**settings.scaling.model_dump(), **only, **changes})
-
-    @model_validator(mode="after")
-    def _check_sizes(self) -> Self:
-        sizes = self.sizes
-        if sizes.hi // sizes.granule * sizes.granule < sizes.lo:
-            raise ConfigError(
-                f"scaling.granule={sizes.granule}: no multiple of it lies between scaling.min={sizes.lo} and "
-                f"scaling.max={sizes.hi}"
-            )
-        return self
 
     @property
     def usual_smallest(self) -> int:
@@ -87,14 +75,9 @@ class SearchSettings(ScalingSettings):
         fast, large = (_CUDA_FAST, _CUDA_LARGE) if self.on_gpu else (_CPU_FAST, _CPU_LARGE)
         usual = fast if self.resolved_objective is Objective.THROUGHPUT else large
 
-        hi = self.max if self.max is not None else max(usual.hi, self.min or 0, self.granule or 0)
-        largest = hi // (self.granule or 1) * (self.granule or 1)
-        lo = self.min if self.min is not None else max(1, min(usual.lo, largest))
-        granule = self.granule if self.granule is not None else min(usual.granule, hi)
-        while self.granule is None and granule > 1 and hi // granule * granule < lo:
+        hi = self.max if self.max is not None else max(usual.hi, self.min or 0)
+        lo = self.min if self.min is not None else min(usual.lo, hi)
+        granule = min(usual.granule, hi)
+        while hi // granule * granule < lo:
             granule //= 2
-        start = min(max(usual.start, lo), hi)
-
-        finest = self.granule or 1
-        floor = -(-(self.min or 1) // finest) * finest
-        return Sizes(lo, hi, granule, start, floor, finest)
+        return Sizes(lo, hi, granule, start=min(max(usual.start, lo), hi), floor=self.min or 1)

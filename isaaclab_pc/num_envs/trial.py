@@ -95,8 +95,8 @@ class MemoryReport:
 class Trial(JsonRecord):
     """One size that was tried, and its measurements.
 
-    The child fills in outcome, frames per second, seconds, memory, contacts, faults and configuration. The parent adds
-    what it metered from outside and what it found in the child's output.
+    The child fills in outcome, frames per second, seconds, memory, contacts and faults. The parent adds what it metered
+    from outside and what it found in the child's output.
     """
 
     num_envs: Count
@@ -141,8 +141,6 @@ class Trial(JsonRecord):
     """Environment steps that the guard ended because something was not finite or out of bounds."""
     most_envs: Count | None = None
     """Environments beyond which an update has more samples than the agent asks for, where the search keeps to that."""
-    configuration: str = ""
-    """Digest of the configurations of environment and agent that it ran with; empty: not known."""
     progress: Progress | None = None
     """How far the child had come; None where it had not begun to train."""
     repeated_lines: tuple[tuple[str, Count], ...] = ()

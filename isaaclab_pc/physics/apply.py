@@ -54,9 +54,6 @@ def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
         _apply_newton(env_cfg.sim.physics, settings)
     else:
         _apply_physx(env_cfg, settings, backend)
-
-    _tighten(env_cfg, "effort", settings.effort_limit_scale)
-    _tighten(env_cfg, "velocity", settings.velocity_limit_scale)
     return backend
 
 
@@ -125,11 +122,6 @@ def _apply_newton(physics: Any, settings: PhysicsSettings) -> None:
             "physics.velocity_iterations does not exist on newton_mjwarp: use physics.position_iterations "
             "(solver iterations) or physics.substeps."
         )
-    if settings.velocity_limit_scale is not None:
-        raise ConfigError(
-            "physics.velocity_limit_scale does not exist on newton_mjwarp: its joints have no velocity limit. Use "
-            "physics.effort_limit_scale, or physics=ovphysx."
-        )
     if settings.substeps is not None:
         physics.num_substeps = settings.substeps
     if settings.position_iterations is not None:
@@ -172,27 +164,6 @@ def _apply_physx_capacity(env_cfg: DirectRLEnvCfg, contacts: int, backend: str) 
     # A patch has at least one contact, so as many patches as contacts are always enough.
     physics.gpu_max_rigid_contact_count = max(total, physics.gpu_max_rigid_contact_count)
     physics.gpu_max_rigid_patch_count = max(total, physics.gpu_max_rigid_patch_count)
-
-
-def _tighten(env_cfg: DirectRLEnvCfg, kind: str, scale: float | None) -> None:
-    """Scale the limits of all joints that a robot's actuators set, in the solver and in actuator models."""
-    if scale is None:
-        return
-    found = False
-    for asset in scene_parts(env_cfg):
-        for actuator in (getattr(asset, "actuators", None) or {}).values():
-            for field in (f"joint_{kind}_limit", f"actuator_{kind}_limit"):
-                limit = getattr(actuator, field)
-                if limit is None:
-                    continue
-                found = True
-                scaled = {k: scale * v for k, v in limit.items()} if isinstance(limit, Mapping) else scale * limit
-                setattr(actuator, field, scaled)
-    if not found:
-        raise ConfigError(
-            f"physics.{kind}_limit_scale={scale:g} has nothing to scale: no actuator of this task sets a limit. Give "
-            f"one with env.scene.<asset>.actuators.<name>.joint_{kind}_limit=<value>."
-        )
 
 
 def physx_fragments(env_cfg: Any) -> list[Any]:

@@ -5,13 +5,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from matplotlib.figure import Figure
-
-from isaaclab_pc.report.curves import Curve, PageFigure, curve_figure, draw_curves
-from isaaclab_pc.report.drawing import BAD, save_png
+from isaaclab_pc.report.curves import Curve, PageFigure, curve_figure
+from isaaclab_pc.report.drawing import BAD
 from isaaclab_pc.report.film_figures import film_figure
 from isaaclab_pc.report.films import FILMS
 from isaaclab_pc.report.read_run import RunFacts
@@ -38,7 +35,7 @@ _COMPARED: tuple[tuple[str, str, str, _Over], ...] = (
     ("Perf/total_fps", "Speed", _PER_SECOND, "steps"),
     ("mean_reward", "Mean return", "return", "time"),
 )
-"""Metric, title, label and horizontal axis of the figures that compare runs; a file has the first four."""
+"""Metric, title, label and horizontal axis of the figures that compare runs."""
 
 
 class _Axis(NamedTuple):
@@ -168,7 +165,7 @@ def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> Page
 
 
 def comparison_figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
-    """Draw at most six runs, with their names, into the same figures."""
+    """Draw runs, with their names, into the same figures."""
     drawings = [partial(_comparison, runs, *compared) for compared in _COMPARED]
     return _draw(runs[0], drawings)
 
@@ -178,28 +175,6 @@ def _comparison(runs: Sequence[RunFacts], metric: str, title: str, y_label: str,
     key = f"{metric.rpartition('/')[2]}-{over}"
     curves = _compared(runs, metric, axis)
     return curve_figure(key, f"{title} over {over}", axis.label, y_label, curves, percent=metric == "success_rate")
-
-
-def save_comparison_plot(runs: Sequence[RunFacts], threshold: float, path: Path) -> None:
-    """Draw runs as a PNG file: success over steps and over time, return over steps, and speed.
-
-    Evaluations of the deterministic policy are marks with their intervals, values of the training lines. A line marks
-    the success rate ``threshold``, 0 to 1.
-    """
-
-    def draw(figure: Figure) -> None:
-        panels: Any = figure.subplots(2, 2)
-        for axes, (metric, _, y_label, over) in zip(panels.flat, _COMPARED[:4], strict=True):
-            axis = _axis(over, runs)
-            percent = metric == "success_rate"
-            draw_curves(axes, axis.label, y_label, _compared(runs, metric, axis), percent=percent)
-            if percent:
-                axes.axhline(100 * threshold, color=BAD, linestyle="--", linewidth=1)
-        handles, labels = panels.flat[0].get_legend_handles_labels()
-        if labels:
-            figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3))
-
-    save_png(draw, path, "Success: marks are evaluations, lines are training", (12, 8))
 
 
 def _compared(runs: Sequence[RunFacts], metric: str, axis: _Axis) -> list[Curve]:

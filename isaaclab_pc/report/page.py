@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.report.read_run import read_run, read_runs
+from isaaclab_pc.report.read_run import RunFacts, read_run
 from isaaclab_pc.report.run_tables import again, commands, differences, findings, measures, setting_rows, task_name
 from isaaclab_pc.report.words import duration, local_time, memory, number, percent, share, shortened
 from isaaclab_pc.terminal.program_name import command_line
@@ -14,9 +14,6 @@ from isaaclab_pc.utils.packages import installed_versions
 
 REPORT_NAME = "report.html"
 """The page's name in the run's folder."""
-
-MAX_RUNS = 6
-"""Runs that one page compares: a reader can tell so many curves apart."""
 
 
 def run_page(folder: Path) -> str:
@@ -48,15 +45,10 @@ def run_page(folder: Path) -> str:
     )
 
 
-def comparison_page(folders: Sequence[Path]) -> str:
-    """Make a page that compares runs as HTML, complete in itself.
-
-    Raises:
-        ConfigError: A folder has no record of a run.
-    """
+def comparison_page(runs: Sequence[RunFacts]) -> str:
+    """Make a page that compares runs as HTML, complete in itself."""
     from isaaclab_pc.report.figures import comparison_figures
 
-    runs = read_runs(folders)
     measured = list(map(measures, runs))
     return _render(
         # First: it adds to the findings what cannot be drawn.

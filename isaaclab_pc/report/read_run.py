@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read a run's folder, one's own or a stranger's: parts that are missing or odd are named, and left out."""
+"""Read a run's folder, one's own or a stranger's: files that are missing or odd are named, and left out."""
 
 import json
 import math
@@ -9,9 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.faults.dump import FaultDump
@@ -22,26 +19,13 @@ from isaaclab_pc.report.words import NOTHING, local_time
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.iteration_log import Iteration, read_iterations
-from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, add_progress
+from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.events import EVENTS_NAME
 
 _MAX_DUMPS = 20
 MAX_EVENTS = 200
 """Dumps and events that a report shows, the first ones."""
-
-_UNKNOWN = {
-    "task": "unknown task",
-    "runner": "unknown",
-    "algorithm": "unknown",
-    "experiment": "unknown",
-    "started": "unknown",
-    "num_envs": "auto",
-    "max_iterations": None,
-    "versions": {},
-    "git": None,
-}
-"""Stand-ins for fields of the record that have no default and cannot be read."""
 
 
 @dataclass
@@ -71,7 +55,7 @@ class RunFacts:
     films: dict[str, Film] = field(default_factory=dict)
     """By the names of :data:`isaaclab_pc.report.films.FILMS`."""
     problems: list[str] = field(default_factory=list)
-    """Files and fields that cannot be read, a sentence each."""
+    """What cannot be read, a sentence each."""
 
     def metric(self, name: str) -> list[float]:
         """Return a metric, by the names of ``Runner.train``, after each iteration; NaN where it had no value."""
@@ -145,7 +129,7 @@ def read_run(folder: Path) -> RunFacts:
     """Read all of a run's folder, ``logs/<runner>/<experiment>/<time>``, one's own or a stranger's.
 
     Raises:
-        ConfigError: The folder has no record of a run.
+        ConfigError: The folder has no readable record of a run.
     """
     run = _read_result(folder)
     for read in (_read_events, _read_dumps, _read_trials, lambda run: run.films.update(read_films(run.folder))):
@@ -157,7 +141,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunFacts]:
     """Read records, settings and iterations of several runs, which are named by the ends of their paths.
 
     Raises:
-        ConfigError: A folder has no record of a run.
+        ConfigError: A folder has no readable record of a run.
     """
     runs = [_read_result(folder) for folder in folders]
     for run, name in zip(runs, _names(folders), strict=True):
@@ -176,9 +160,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _read_result(folder: Path) -> RunFacts:
-    data, problems = _read_record(folder)
-    add_progress(folder, data)
-    run = RunFacts(folder, data, problems=problems)
+    run = RunFacts(folder, RunRecord.load(folder).data)
     for read in (_read_settings, _read_iterations):
         _try(run, read)
     return run
@@ -194,38 +176,6 @@ def _try(run: RunFacts, read: Callable[[RunFacts], None]) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _read_record(folder: Path) -> tuple[RunData, list[str]]:
-    """Read ``run.json``; fields that are not as they should be get their defaults, and are named."""
-    path = folder / RECORD_NAME
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read: {_first_line(error)}.") from None
-    if not isinstance(content, dict) or not content.keys() & RunData.model_fields.keys():
-        raise ConfigError(f"{path} is not the record of a run: it has none of its fields.")
-
-    try:
-        return RunData.model_validate_json(_as_text(content)), []
-    except ValidationError as error:
-        wrong = {str(problem["loc"][0]): problem for problem in reversed(error.errors()) if problem["loc"]}
-    problems = [
-        f"{RECORD_NAME}, {'.'.join(map(str, problem['loc']))[:80]}: {problem['msg'].lower()}; left out"
-        for problem in wrong.values()
-    ]
-    rest = {key: value for key, value in content.items() if key not in wrong}
-    try:
-        return RunData.model_validate_json(_as_text(_UNKNOWN | rest)), problems
-    except ValidationError as error:
-        raise ConfigError(f"{path} cannot be read: {error.errors()[0]['msg']}.") from None
-
-
-def _as_text(content: dict[str, Any]) -> str:
-    """Return JSON of a file's content, without letters that are none (Python reads halves of pairs)."""
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _read_settings(run: RunFacts) -> None:

@@ -28,10 +28,14 @@ class Job(JsonRecord):
     """Work of a child process."""
 
     mode: ClassVar[str]
-    """The job's name."""
+    """The job's name, from that of its class: ``TrainJob`` is ``train``."""
 
     has_log: ClassVar[bool] = True
     """Whether output that is not for the user goes to a log beside the job; the parent keeps all of it otherwise."""
+
+    def __init_subclass__(cls) -> None:
+        """Name the job."""
+        cls.mode = cls.__name__.removesuffix("Job").lower()
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,6 @@ class _RunJob(Job):
 class TrainJob(_RunJob):
     """Train a run to its end, in its folder."""
 
-    mode = "train"
-
     checkpoint: Path | None = None
     """Where to go on; None for a new run."""
 
@@ -53,8 +55,6 @@ class TrainJob(_RunJob):
 @dataclass(frozen=True)
 class PlayJob(_RunJob):
     """Evaluate a policy, and write ``result.json``."""
-
-    mode = "play"
 
     checkpoint: Path | None
     """The policy; None: the task's expert."""
@@ -64,8 +64,6 @@ class PlayJob(_RunJob):
 class ExportJob(_RunJob):
     """Write a policy for programs without a simulator."""
 
-    mode = "export"
-
     checkpoint: Path
     """The policy."""
 
@@ -74,7 +72,6 @@ class ExportJob(_RunJob):
 class ProbeJob(_RunJob):
     """Try a number of environments."""
 
-    mode = "probe"
     has_log = False
 
     num_envs: Size
@@ -88,8 +85,6 @@ class ProbeJob(_RunJob):
 class CheckJob(Job):
     """Check runs against the configs of their tasks and agents."""
 
-    mode = "check"
-
     runs: tuple[RunSettings, ...]
     """Settings of the runs."""
 
@@ -100,8 +95,6 @@ class CheckJob(Job):
 @dataclass(frozen=True)
 class DemoJob(_RunJob):
     """Record episodes of a task's expert."""
-
-    mode = "demo"
 
     file: Path
     """The file, checked and locked by the parent."""
@@ -120,8 +113,6 @@ class DemoJob(_RunJob):
 class ReplayJob(_RunJob):
     """Replay one environment of a fault dump, under its recorded settings."""
 
-    mode = "replay"
-
     dump: Path
     """The dump."""
 
@@ -136,8 +127,6 @@ class ReplayJob(_RunJob):
 class StabilityJob(_RunJob):
     """Measure one setting of physics."""
 
-    mode = "stability"
-
     values: Mapping[str, int]
     """Fields of ``physics`` that differ from the settings."""
 
@@ -147,9 +136,7 @@ class StabilityJob(_RunJob):
 
 @dataclass(frozen=True)
 class ViewJob(_RunJob):
-    """Show environments in a browser, or record them."""
-
-    mode = "view"
+    """Show environments in a browser, or film them."""
 
     policy: str | None = None
     """``random``, ``zero``, ``expert`` or ``keyboard``; None: the checkpoint, or without one the expert where there is
@@ -159,16 +146,13 @@ class ViewJob(_RunJob):
     """A policy that was trained under the settings."""
 
     record: Path | None = None
-    """A recording, in the place of a page."""
+    """A film, in the place of a page."""
 
     steps: Size | None = None
-    """Steps after which it ends; None: never, or with a recording the longest episode."""
+    """Steps after which it ends; None: never, or with a film the longest episode."""
 
     port: Size | None = None
     """Port of the page; None: viser's own."""
-
-    color: str = "height"
-    """Quantity that colours the points at first."""
 
 
 JOBS: dict[str, type[Job]] = {

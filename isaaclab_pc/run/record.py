@@ -165,9 +165,6 @@ class RunData(_Part):
     answer: Answer | None = None
     """The answer of the search, and how it held in training; None where the number was given."""
 
-    configuration: str = ""
-    """Digest of the configurations of environment and agent; empty where no search found the number."""
-
     checkpoints: CheckpointEntries = CheckpointEntries()
     """The latest and the best checkpoint."""
 

@@ -15,11 +15,10 @@ Preset = Literal["fast", "balanced", "robust"]
 """From the cheapest to the most robust."""
 
 Capacity = Annotated[int, Field(ge=1, le=10_000_000)]
-Scale = Annotated[float, Field(gt=0, le=1)]
 
 
 class PhysicsSettings(Settings):
-    """Time steps, solver iterations and limits. ``null`` keeps the task's own value."""
+    """Time steps, solver iterations and room for contacts. ``null`` keeps the task's own value."""
 
     group = "physics"
 
@@ -52,9 +51,3 @@ class PhysicsSettings(Settings):
 
     constraints: Capacity | None = None
     """Capacity for constraint rows per environment: Newton's ``njmax``."""
-
-    effort_limit_scale: Scale | None = None
-    """Factor on the effort limits of all joints: a weaker, calmer robot."""
-
-    velocity_limit_scale: Scale | None = None
-    """Factor on the velocity limits of all joints (PhysX)."""

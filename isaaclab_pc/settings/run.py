@@ -134,8 +134,7 @@ class RunSettings(Settings):
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""
 
     robot: RobotName = DEFAULT_ROBOT
-    """franka and ur5e are made of primitives (ur5e: reach, push and lift); franka_nucleus is Isaac Lab's mesh asset and
-    needs its asset server."""
+    """franka and ur5e are made of primitives; ur5e is for reach, push and lift."""
 
     sim2real: bool = False
     """Train for a real camera and robot: stands for points.realism=mixed, env.randomization=hard,

@@ -85,9 +85,6 @@ class ScalingSettings(Settings):
     max: NumEnvs | None = None
     """Largest number to try; null: 256 on the CPU (1024 with objective=memory), 65536 on a GPU."""
 
-    granule: NumEnvs | None = None
-    """Only multiples of this."""
-
     max_seconds: Annotated[float, Field(gt=0, le=604_800), Unit("s")] = 180.0
     """Longest time for a search, from when its first environment is built; kernels may be compiled before."""
 

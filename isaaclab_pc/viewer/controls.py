@@ -3,12 +3,10 @@
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 
 class Controls:
-    """Pause, single steps, slow motion, reset, and settings to build the environments with.
+    """Pause, single steps, slow motion and reset.
 
     The page's handlers make requests from threads of their own; the loop that steps the environment takes them with
     the methods ``take_*``.
@@ -20,7 +18,6 @@ class Controls:
         self._single_step = False
         self._stops_at_fault = False
         self._reset = False
-        self._rebuild: dict[str, Any] | None = None
         self._next_step = 0.0
 
         self.paused = False
@@ -53,11 +50,6 @@ class Controls:
         with self._lock:
             self._reset = True
 
-    def rebuild(self, values: Mapping[str, Any]) -> None:
-        """Build the environments again with other settings, by dotted name."""
-        with self._lock:
-            self._rebuild = dict(values)
-
     def take_step(self, step_s: float) -> bool:
         """Tell whether the next step, of so much simulated time [s], is due; it counts as taken then."""
         with self._lock:
@@ -77,12 +69,6 @@ class Controls:
         """Tell once that a reset was requested."""
         with self._lock:
             wanted, self._reset = self._reset, False
-            return wanted
-
-    def take_rebuild(self) -> dict[str, Any] | None:
-        """Return once the settings of a requested rebuild."""
-        with self._lock:
-            wanted, self._rebuild = self._rebuild, None
             return wanted
 
     def saw_fault(self, text: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, label_text
-from isaaclab_pc.viewer.scene_pictures import PictureView, depth_picture, draw_points
+from isaaclab_pc.viewer.scene_pictures import PictureView, colors_by_height, depth_picture, draw_points
 
 _MAX_ENVS = 9
 """Environments that are filmed, the first ones: more would be too small to see."""
@@ -29,23 +29,14 @@ class Mp4Recording:
     Observations that the policy does not have are left out: the cloud with ``obs=depth``, both with ``obs=state``.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        layout: SceneLayout,
-        view: PictureView,
-        picture: Callable[[], np.ndarray],
-        color: str = "height",
-    ) -> None:
+    def __init__(self, path: Path, layout: SceneLayout, view: PictureView, picture: Callable[[], np.ndarray]) -> None:
         """Begin a film in the place of an older file.
 
-        ``picture`` returns what the camera ``view`` sees of all environments now, shape (N, H, W, 3), uint8; ``color``
-        is one of the layout's ways to colour the points.
+        ``picture`` returns what the camera ``view`` sees of all environments now, shape (N, H, W, 3), uint8.
         """
         self._layout = layout
         self._view = view
         self._picture = picture
-        self._color = color
         self._film = av.open(path, "w")
         rate = Fraction(1.0 / layout.step_s).limit_denominator(1000)
         self._stream = self._film.add_stream("libx264", rate=rate, options=_QUALITY)
@@ -69,7 +60,7 @@ class Mp4Recording:
         panels = [scene]
         if frame.cloud is not None:
             points = frame.cloud[env] - self._layout.origins[env]
-            panels.append(draw_points(points, frame.cloud_colors[self._color][env], scene, self._view, _POINT_PX))
+            panels.append(draw_points(points, colors_by_height(points[:, 2]), scene, self._view, _POINT_PX))
         for camera in frame.cameras:
             depth = depth_picture(camera.depth[env])
             width = round(self._view.height * depth.shape[1] / depth.shape[0])

@@ -33,8 +33,6 @@ class SceneLayout:
     """Appearance of the bodies."""
     crop: np.ndarray | None
     """Lowest and highest corner of the cloud's crop box in its own frame [m], shape (2, 3); None without a cloud."""
-    color_legends: dict[str, tuple[str, ...]]
-    """Ways to colour the points, each with the entries of its legend, lowest value first."""
     cameras: tuple[str, ...]
     """Cameras that the policy sees through, by their names in the scene."""
     step_s: float
@@ -74,8 +72,6 @@ class SceneFrame:
     """Cameras that the policy sees through."""
     cloud: np.ndarray | None = None
     """Points that the policy sees [m], shape (N, K, 3), float32; None without a cloud."""
-    cloud_colors: dict[str, np.ndarray] = field(default_factory=dict)
-    """Colours of the points, by the layout's ways to colour, each (N, K, 3), uint8."""
     age: np.ndarray | None = None
     """Frames by which the cloud lags behind the cameras, shape (N,)."""
     crop_poses: Poses | None = None

@@ -7,6 +7,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from isaaclab_pc.report.drawing import HEIGHT_SPAN
+
 _NAME = "picture"
 """Name of the colour camera in a scene."""
 
@@ -86,6 +88,12 @@ def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view:
     image = (scene // 5 + 204).astype(np.uint8)
     image[all_rows[is_inside], all_columns[is_inside]] = colors[order].repeat(size * size, axis=0)[is_inside]
     return image
+
+
+def colors_by_height(heights: np.ndarray) -> np.ndarray:
+    """Return the colours of heights [m] above an environment's origin, shape (..., 3), uint8."""
+    share = np.nan_to_num(heights / HEIGHT_SPAN).clip(0.0, 1.0)
+    return (255.0 * mpl.colormaps["turbo"](share)[..., :3]).astype(np.uint8)
 
 
 def depth_picture(depth: np.ndarray) -> np.ndarray:

@@ -19,7 +19,6 @@ from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
 from isaaclab_pc.viewer.observed_cloud import points_in_world
-from isaaclab_pc.viewer.point_colors import color_legends, color_points
 from isaaclab_pc.viewer.scene_frame import CameraView, Part, Poses, SceneFrame, SceneLayout
 
 _LARGEST = 20.0
@@ -42,7 +41,6 @@ class SceneReader:
             origins=_array(env.scene.env_origins),
             parts=self._bodies.parts,
             crop=None if cloud is None else np.array([cloud.cfg.crop_lower, cloud.cfg.crop_upper], np.float32),
-            color_legends={} if cloud is None else color_legends(cloud),
             cameras=tuple(self._cameras),
             step_s=env.step_dt,
         )
@@ -109,11 +107,8 @@ class SceneReader:
         """Return the cloud's fields of a frame; ``observed`` is (N, K, 3 or more)."""
         cloud = self._env.point_cloud
         assert cloud is not None
-        points = points_in_world(self._env, observed[..., :3])
-        heights = points[..., 2] - self._env.scene.env_origins[:, None, 2]
         return {
-            "cloud": _array(points),
-            "cloud_colors": color_points(cloud, list(self._cameras.values()), _array(heights)),
+            "cloud": _array(points_in_world(self._env, observed[..., :3])),
             "age": _array(cloud.age),
             "crop_poses": _poses(*cloud.frame_pose(cloud.cfg.crop_frame or cloud.cfg.frame)),
         }

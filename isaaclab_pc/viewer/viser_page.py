@@ -3,7 +3,6 @@
 
 import viser
 
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.arm_drive import ArmDrive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout
@@ -44,18 +43,16 @@ class ViserPage:
         self,
         layout: SceneLayout,
         title: str,
-        settings: RunSettings | None = None,
-        color: str = "height",
+        has_controls: bool = False,
         drive: ArmDrive | None = None,
     ) -> None:
         """Show other environments.
 
-        Without ``settings`` another program steps them, and the page has no controls. ``color`` is one of the layout's
-        ways to colour points; ``drive`` gets the actions of the person who drives the arm.
+        Without controls another program steps them. ``drive`` gets the actions of the person who drives the arm.
         """
         self._frame = None
         self.scene = ViserScene(self._server, layout)
-        self.panel = Panel(self._server.gui, self.scene, layout, self._controls, title, settings, color, drive)
+        self.panel = Panel(self._server.gui, self.scene, layout, self._controls, title, has_controls, drive)
 
     def show(self, frame: SceneFrame) -> None:
         """Show a frame, and remember it for the curves."""
@@ -68,7 +65,7 @@ class ViserPage:
         if self._frame is None:
             return
         with self._server.atomic():
-            self.scene.draw(self._frame, self.panel.color.value, self.panel.point_size.value / 1000.0)
+            self.scene.draw(self._frame, self.panel.point_size.value / 1000.0)
             self.panel.draw(self._frame)
         self.update_status()
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The panel of viser's page: controls, layers, curves and images of an environment, settings, and a drive."""
+"""The panel of viser's page: controls, layers, curves and images of an environment, and a drive."""
 
-import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,23 +12,12 @@ import numpy as np
 from matplotlib.colors import to_hex
 from viser import uplot
 
-from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.settings.base import choices_of
-from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.report.drawing import HEIGHT_SPAN
 from isaaclab_pc.viewer.arm_drive import ArmDrive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, curves, fault_text
 from isaaclab_pc.viewer.scene_pictures import depth_picture
 from isaaclab_pc.viewer.viser_scene import LAYERS, ViserScene
-
-AS_TASK = "as the task"
-"""Entry for no value in a list of choices."""
-
-_SETTINGS = (
-    *("points.num_points", "points.sampler", "points.realism"),
-    *("physics.dt", "physics.substeps", "physics.position_iterations", "physics.velocity_iterations"),
-)
-"""Settings that the panel changes."""
 
 _HISTORY = 300
 """Steps that the curves show."""
@@ -52,8 +40,7 @@ class Panel:
         layout: SceneLayout,
         controls: Controls,
         title: str,
-        settings: RunSettings | None,
-        color: str,
+        has_controls: bool,
         drive: ArmDrive | None,
     ) -> None:
         """Replace what stands in viser's ``GuiApi``; the arguments are those of :meth:`ViserPage.begin`."""
@@ -61,7 +48,7 @@ class Panel:
         self._scene = scene
         self._layout = layout
         self._controls = controls
-        self._has_controls = settings is not None
+        self._has_controls = has_controls
         self._history: deque[SceneFrame] = deque(maxlen=_HISTORY)
         self._log: deque[str] = deque(maxlen=_LOG_LENGTH)
 
@@ -75,26 +62,13 @@ class Panel:
             with tabs.add_tab("Drive"):
                 self.drive = DrivePanel(gui, drive, layout.num_envs)
         with tabs.add_tab("Scene"):
-            self._add_display(color)
+            self._add_display()
         with tabs.add_tab("Environment"):
             self._add_environment()
-        if settings is not None:
-            with tabs.add_tab("Settings"):
-                self._add_settings(settings)
 
     def press(self, button: str) -> None:
         """Press a button of the first row."""
         self._handlers[button]()
-
-    def build_again(self) -> None:
-        """Request environments with the settings that were changed."""
-        values = {key: _read(handle.value) for key, handle in self.settings.items()}
-        changed = {key: value for key, value in values.items() if value != self._present[key]}
-        if changed:
-            self._controls.message = "building the environments again"
-            self._controls.rebuild(changed)
-        else:
-            self._controls.message = "no setting was changed"
 
     def remember(self, frame: SceneFrame) -> None:
         """Add a frame to the curves and to the log."""
@@ -103,7 +77,7 @@ class Panel:
             self._history.clear()
         if frame.actions is not None or frame.watched:
             # The curves show numbers only; the rest takes memory.
-            self._history.append(replace(frame, part_poses=(), cameras=(), cloud=None, cloud_colors={}))
+            self._history.append(replace(frame, part_poses=(), cameras=(), cloud=None))
         for env in range(self._layout.num_envs):
             if fault := fault_text(frame, env):
                 self._log.appendleft(f"step {frame.step:g}, env {env}: {fault}")
@@ -146,25 +120,17 @@ class Panel:
         self.speed = self._gui.add_slider("Speed", 0.05, 1.0, 0.05, controls.speed, hint="Times real time, at most.")
         self.speed.on_update(lambda _: setattr(controls, "speed", self.speed.value))
 
-    def _add_display(self, color: str) -> None:
-        ways = tuple(self._layout.color_legends)
-        shown = {"visible": bool(ways)}
-        self.color = self._gui.add_dropdown("Colour points by", ways or (color,), initial_value=color, **shown)
-        self._legend = self._gui.add_markdown("", **shown)
-        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, **shown)
-        self.color.on_update(lambda _: self._on_color())
+    def _add_display(self) -> None:
+        hint = f"Their colours are heights, from 0 m to {HEIGHT_SPAN} m and above."
+        has_cloud = self._layout.crop is not None
+        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, hint=hint, visible=has_cloud)
         self.point_size.on_update(lambda _: self._request_redraw())
-        self._on_color()
         self.layers = {layer: self._add_layer(layer) for layer in LAYERS}
 
     def _add_layer(self, layer: str) -> Any:
         box = self._gui.add_checkbox(layer.capitalize(), initial_value=True)
         box.on_update(lambda _: setattr(self._scene.layers[layer], "visible", box.value))
         return box
-
-    def _on_color(self) -> None:
-        self._legend.content = " · ".join(self._layout.color_legends.get(self.color.value, ()))
-        self._request_redraw()
 
     def _request_redraw(self) -> None:
         self._controls.redraw = True
@@ -182,19 +148,6 @@ class Panel:
             for name in self._layout.cameras
         }
         self.log = self._gui.add_markdown("")
-
-    def _add_settings(self, settings: RunSettings) -> None:
-        self._gui.add_markdown("The environments are built again with what is changed here. Empty: the task's own.")
-        values = settings.flat()
-        self._present = {key: values[key] for key in _SETTINGS}
-        self.settings = {key: self._add_setting(key, value) for key, value in self._present.items()}
-        self._gui.add_button("Build again").on_click(lambda _: self.build_again())
-
-    def _add_setting(self, key: str, value: Any) -> Any:
-        meaning = SETTINGS[key].meaning
-        if choices := choices_of(SETTINGS[key].type):
-            return self._gui.add_dropdown(key, (AS_TASK, *choices), initial_value=value or AS_TASK, hint=meaning)
-        return self._gui.add_text(key, "" if value is None else str(value), hint=meaning)
 
 
 class DrivePanel:
@@ -291,14 +244,3 @@ def _facts(frame: SceneFrame, env: int) -> str:
     x, y, z = frame.gripper[env, :3]
     facts.append(f"gripper at {x:.3f}, {y:.3f}, {z:.3f} m")
     return " · ".join(facts)
-
-
-def _read(text: str) -> Any:
-    """Return the typed number or name; None for nothing."""
-    text = text.strip()
-    if text in ("", AS_TASK):
-        return None
-    for convert in (int, float):
-        with contextlib.suppress(ValueError):
-            return convert(text)
-    return text

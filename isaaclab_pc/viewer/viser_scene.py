@@ -9,7 +9,7 @@ import numpy as np
 import viser
 
 from isaaclab_pc.viewer.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, label_text
-from isaaclab_pc.viewer.scene_pictures import depth_picture
+from isaaclab_pc.viewer.scene_pictures import colors_by_height, depth_picture
 
 LAYERS = ("cloud", "bodies", "cameras", "crop box", "gripper", "goal", "labels")
 """Layers that can be shown and hidden."""
@@ -52,11 +52,11 @@ class ViserScene:
         server.initial_camera.look_at = look_at
         server.initial_camera.position = look_at + np.array([0.5, -0.65, 0.45]) * reach
 
-    def draw(self, frame: SceneFrame, color: str, point_size: float) -> None:
-        """Draw a frame in the place of the last one; ``color`` is a way of the layout's, ``point_size`` a width [m]."""
+    def draw(self, frame: SceneFrame, point_size: float) -> None:
+        """Draw a frame in the place of the last one; ``point_size`` is the width of a point [m]."""
         self._draw_bodies(frame)
         for env in range(self._layout.num_envs):
-            self._draw_cloud(frame, env, color, point_size)
+            self._draw_cloud(frame, env, point_size)
             self._place(f"/gripper/{env}", frame.gripper[env], self._scene.add_frame, **_GRIPPER)
             if frame.goal is not None:
                 self._place(f"/goal/{env}", _at(frame.goal[env]), self._scene.add_icosphere, **_GOAL)
@@ -79,14 +79,14 @@ class ViserScene:
             self.handles[name].batched_positions = positions
             self.handles[name].batched_wxyzs = wxyz
 
-    def _draw_cloud(self, frame: SceneFrame, env: int, color: str, point_size: float) -> None:
+    def _draw_cloud(self, frame: SceneFrame, env: int, point_size: float) -> None:
         if frame.cloud is None or frame.crop_poses is None:
             return
         name = f"/cloud/{env}"
         # Relative to the environment's origin: a browser gets them as float16.
         origin = self._layout.origins[env]
         points = frame.cloud[env] - origin
-        colors = frame.cloud_colors[color][env]
+        colors = colors_by_height(points[:, 2])
         if name not in self.handles:
             self.handles[name] = self._scene.add_point_cloud(
                 name, points, colors, point_shape="circle", point_shading="flat", position=origin

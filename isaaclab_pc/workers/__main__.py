@@ -4,7 +4,6 @@
 It reads its job and nothing else, and ends with one of :class:`~isaaclab_pc.processes.child_process.ExitCode`.
 """
 
-import argparse
 import contextlib
 import faulthandler
 import os
@@ -34,15 +33,10 @@ def work(job: Job, folder: Path, screen: Screen) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do one job."""
-    parser = argparse.ArgumentParser(
-        prog="python -m isaaclab_pc.workers", description="Internal: the scripts start it."
-    )
-    parser.add_argument("mode", choices=JOBS)
-    parser.add_argument("job", type=Path, help="the job's file; the worker writes to the folder of it")
-    args = parser.parse_args(argv)
-    job = JOBS[args.mode].read(args.job)
-    folder = args.job.parent
+    """Do one job: its mode and its file, to whose folder the worker writes."""
+    mode, file = argv
+    job = JOBS[mode].read(Path(file))
+    folder = Path(file).parent
 
     stream = _user_stream(job, folder)
     # Where a crash or a hang was: a supervisor ends a process that hangs with SIGABRT, for its stacks. They come in

@@ -17,7 +17,6 @@ from isaaclab_pc.num_envs.trial_runner import phase_path
 from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.run.jobs import ProbeJob
 from isaaclab_pc.workers.compiled_kernels import has_compiled_kernels
-from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.probe_watch import ProbeWatch, TooManyEnvironmentsError
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -59,7 +58,7 @@ def _train_briefly(job: ProbeJob) -> None:
     settings, num_envs = job.settings, job.num_envs
     search = SearchSettings.of(settings) if settings.num_envs == "auto" else None
     # As many as the user asked for are never too many for the agent.
-    at_least = max(search.min or 1, search.granule or 1) if search is not None and search.keeps_to_agent else None
+    at_least = (search.min or 1) if search is not None and search.keeps_to_agent else None
     run_dir = job.result.parent / f"{num_envs}"
     watch = ProbeWatch(settings.device, phase_path(job.result), at_least)
     with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:
@@ -90,7 +89,6 @@ def _train_briefly(job: ProbeJob) -> None:
             contacts=usage,
             faults=faults,
             most_envs=watch.most_envs,
-            configuration=configuration_digest(settings, num_envs),
         )
         # Before the session closes, which takes seconds; Kit ends the process as it closes.
         _hand_over(trial, job.result)

@@ -27,7 +27,6 @@ from isaaclab_pc.terminal.events import Evaluated, Iterated, finite
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viewer.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
-from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
@@ -114,8 +113,6 @@ def _hold_to_budget(settings: RunSettings, gpu: OwnMemory | None) -> None:
 
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
     resolved = session.resolved
-    if record.data.answer is not None:
-        record.note(configuration=configuration_digest(settings, int(settings.num_envs)))
     record.update(
         max_iterations=resolved.max_iterations,
         physics=settings.physics.backend,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Show a few environments in a browser, or record them."""
+"""Show a few environments in a browser, or film them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import torch
@@ -26,20 +26,13 @@ from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viewer.arm_drive import ArmDrive, arm_drive
 from isaaclab_pc.viewer.controls import Controls
-from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, fault_text
+from isaaclab_pc.viewer.scene_frame import SceneFrame, fault_text
 from isaaclab_pc.viewer.scene_pictures import add_picture_camera, default_view, read_pictures
 from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import guard_counts, open_env, open_session, record_faults
 
-if TYPE_CHECKING:
-    from isaaclab_pc.viewer.mp4_recording import Mp4Recording
-    from isaaclab_pc.viewer.rerun_recording import RerunRecording
-    from isaaclab_pc.viewer.viser_page import ViserPage
-
-_FILM = ".mp4"
-"""Suffix of a recording that is a film."""
 _IDLE_S = 0.01
 """Time between two looks at the requests [s]."""
 
@@ -48,7 +41,7 @@ Act = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
 
 
 def view(job: ViewJob, folder: Path, screen: Screen) -> int:
-    """Show environments in a browser until the process is stopped, or record them; the folder is for dumps of faults.
+    """Show environments in a browser until the process is stopped, or film them; the folder is for dumps of faults.
 
     Raises:
         ConfigError: The settings do not fit, or the task cannot be shown.
@@ -130,7 +123,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class _Viewer:
-    """Builds environments, and shows or records them."""
+    """Builds environments, and shows or films them."""
 
     job: ViewJob
     folder: Path
@@ -138,7 +131,9 @@ class _Viewer:
     stopped: Callable[[], bool]
 
     def record(self, settings: RunSettings, path: Path) -> None:
-        """Write a recording."""
+        """Write a film."""
+        from isaaclab_pc.viewer.mp4_recording import Mp4Recording
+
         controls = Controls()
         controls.speed = math.inf
         with self._open(settings, controls) as watch:
@@ -146,53 +141,33 @@ class _Viewer:
             steps = self.job.steps or env.max_episode_length
             self.screen.end_phase()
             self.screen.say(f"recording {steps} steps of {settings.num_envs} environments, {watch.actor} acts")
-            with closing(_recording(path, env, watch.reader.layout, self.job.color)) as recording:
-                watch.run(recording.write, settings.seed, steps, self.stopped)
+            view, picture = default_view(env.cfg), partial(read_pictures, env)
+            with closing(Mp4Recording(path, watch.reader.layout, view, picture)) as film:
+                watch.run(film.write, settings.seed, steps, self.stopped)
             self._report_faults(watch)
-        player = "any player" if path.suffix == _FILM else f"rerun {path}"
-        self.screen.say(f"{path.stat().st_size / 1e6:.1f} MB; {player} shows it")
+        self.screen.say(f"{path.stat().st_size / 1e6:.1f} MB")
 
     def show(self, settings: RunSettings) -> None:
-        """Show environments on a page, and build them again whenever the page requests other settings."""
+        """Show environments on a page."""
         from isaaclab_pc.viewer.viser_page import VISER_PORT, ViserPage
 
         controls = Controls()
         with closing(ViserPage(settings.host, self.job.port or VISER_PORT, controls)) as page:
-            wanted: RunSettings | None = settings
-            while wanted is not None:
-                wanted = self._show_until_rebuild(wanted, page, controls)
 
-    def _show_until_rebuild(self, settings: RunSettings, page: ViserPage, controls: Controls) -> RunSettings | None:
-        """Show environments; returns the settings to build them again with, or None at the end."""
-        wanted: list[RunSettings] = []
+            def idle() -> None:
+                page.update_status()
+                if controls.redraw:
+                    controls.redraw = False
+                    page.redraw()
 
-        def ended() -> bool:
-            values = controls.take_rebuild()
-            if values is not None:
-                try:
-                    changed = settings.with_values(values)
-                    _resolve(changed, self.job)
-                    wanted.append(changed)
-                except ConfigError as error:
-                    controls.message = f"**not built again:** {error}"
-            return bool(wanted) or self.stopped()
-
-        def idle() -> None:
-            page.update_status()
-            if controls.redraw:
-                controls.redraw = False
-                page.redraw()
-
-        with self._open(settings, controls) as watch:
-            facts = f"{watch.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
-            title = f"### {settings.task}\n{facts}"
-            page.begin(watch.reader.layout, title, settings, self.job.color, watch.drive)
-            controls.message = ""
-            self.screen.end_phase()
-            self.screen.say(f"{watch.actor} acts; watch at {page.url}, Ctrl-C ends it")
-            watch.run(page.show, settings.seed, self.job.steps or math.inf, ended, idle)
-            self._report_faults(watch)
-        return wanted[0] if wanted and not self.stopped() else None
+            with self._open(settings, controls) as watch:
+                facts = f"{watch.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
+                title = f"### {settings.task}\n{facts}"
+                page.begin(watch.reader.layout, title, has_controls=True, drive=watch.drive)
+                self.screen.end_phase()
+                self.screen.say(f"{watch.actor} acts; watch at {page.url}, Ctrl-C ends it")
+                watch.run(page.show, settings.seed, self.job.steps or math.inf, self.stopped, idle)
+                self._report_faults(watch)
 
     @contextmanager
     def _open(self, settings: RunSettings, controls: Controls) -> Iterator[Watch]:
@@ -203,7 +178,7 @@ class _Viewer:
 
         def prepare(cfg: Any) -> None:
             cfg.drawn = True
-            if job.record is not None and job.record.suffix == _FILM:
+            if job.record is not None:
                 add_picture_camera(cfg, default_view(cfg))
 
         with ExitStack() as stack:
@@ -229,17 +204,6 @@ class _Viewer:
             watch.recorder.flush()
             for path in watch.recorder.paths:
                 self.screen.say(f"replay: {command_line('replay', f'dump={path}')}")
-
-
-def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRecording | Mp4Recording:
-    if path.suffix == _FILM:
-        from isaaclab_pc.viewer.mp4_recording import Mp4Recording
-
-        return Mp4Recording(path, layout, default_view(env.cfg), partial(read_pictures, env), color)
-
-    from isaaclab_pc.viewer.rerun_recording import RerunRecording
-
-    return RerunRecording(path, layout, color)
 
 
 def _make_policy(env: Any, name: str, drive: ArmDrive | None, seed: int) -> Act:

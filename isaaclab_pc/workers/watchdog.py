@@ -122,8 +122,7 @@ class StormWatch:
         backend = self._physics.backend
         physics = None
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-            present = present_values(resolved.env_cfg, backend, self._physics.model_dump())
-            physics = harder(present, backend)
+            physics = harder(present_values(resolved.env_cfg, backend), backend)
 
         if physics:
             settings = [f"physics.{name}={value!r}" for name, value in physics.items()]

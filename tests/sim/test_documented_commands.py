@@ -89,14 +89,14 @@ class Workshop:
 
     def prepare(self, script: str, arguments: str) -> None:
         """Make the runs that a command needs."""
-        if script == "compare" or "rl_games" in arguments:
+        if re.search(r"rl_games|logs/\*", arguments):
             self._make("train", "task=lift", "runner=rl_games", "algorithm=ppo")
-        if re.search(r"=latest|logs/", arguments) or script in ("compare", "report"):
+        if re.search(r"=latest|logs/", arguments) or script == "report":
             # The latest run is looked for among those of the task, and without one of the default task.
             self._make("train", f"task={'lift' if 'lift' in arguments else 'reach'}")
         if "dump=" in arguments:
             # Any robot moves faster than that.
-            self._make("view", "task=lift", "policy=random", "record=out.rrd", "env.guard.joint_velocity_factor=0.001")
+            self._make("view", "task=lift", "policy=random", "record=out.mp4", "env.guard.joint_velocity_factor=0.001")
 
     def fill_in(self, word: str) -> list[str]:
         """Put real paths where a page has placeholders."""

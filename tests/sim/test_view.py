@@ -15,7 +15,6 @@ from isaaclab_pc.viewer.arm_drive import arm_drive
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.film_recorder import FilmRecorder
 from isaaclab_pc.viewer.live_view import LiveView
-from isaaclab_pc.viewer.point_colors import colors_by_height
 from isaaclab_pc.viewer.scene_pictures import PictureView, add_picture_camera, read_pictures
 from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.evaluation import evaluate
@@ -89,17 +88,6 @@ def test_the_points_lie_on_the_cube_which_is_drawn_where_it_is(watched, env):
     hand = env.robot.data.body_link_pos_w.torch[:, env.robot.body_names.index("panda_hand")].numpy()
     assert all(np.linalg.norm(centers - position, axis=1).min() < 0.1 for position in hand)
     assert len(layout.parts) == len(last.part_poses) > 5
-
-
-def test_colours_tell_height_and_camera(watched):
-    layout, frames, _, _ = watched
-    assert layout.color_legends["camera"] == ("camera",)
-    frame = frames[0]
-    heights = frame.cloud[..., 2] - layout.origins[:, None, 2]
-    assert np.array_equal(frame.cloud_colors["height"], colors_by_height(heights))
-
-    # All points are seen by the one camera: one colour.
-    assert len(np.unique(frame.cloud_colors["camera"].reshape(-1, 3), axis=0)) == 1
 
 
 def test_cameras_crop_boxes_rewards_and_success_are_those_of_the_step(watched, env):

@@ -12,7 +12,7 @@ import pytest
 
 from isaaclab_pc.cli.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
 from isaaclab_pc.cli.compose import compose
-from isaaclab_pc.commands import compare, demo, objects, replay, report, scale, trained_policy, tune, view
+from isaaclab_pc.commands import demo, objects, replay, report, scale, trained_policy, tune, view
 from isaaclab_pc.run.algorithm import choose_algorithm
 from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.settings.submit import SubmitSettings
@@ -106,8 +106,6 @@ def test_scripts_take_the_commands_of_the_pages(script: str, arguments: str):
             parse_command([text.replace("run=", "resume=") for text in argv])
         case "view":
             parse_script_command(argv, view.ViewSettings, (*trained_policy.SELECTS, *view.MAY_CHANGE))
-        case "compare":
-            assert split_own(argv, compare.CompareSettings)[1]
         case "report":
             parse_script_command([text for text in argv if "=" in text], report.ReportSettings, report.SELECTS)
         case "scale":

@@ -17,7 +17,7 @@ from isaaclab_pc.run.iteration_log import append_iteration
 from isaaclab_pc.run.record import RestartEntry, RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 
-ANSWER = Answer("key", 64, 1000.0, minibatch_size=512, configuration="a")
+ANSWER = Answer("key", 64, 1000.0, minibatch_size=512)
 TRIALS = (
     Trial(32, Outcome.FITS, frames_per_second=600.0, host_bytes=1 << 20),
     Trial(64, Outcome.FITS, frames_per_second=1000.0, host_bytes=2 << 20),
@@ -37,7 +37,7 @@ def record(tmp_path: Path) -> RunRecord:
     (tmp_path / "run").mkdir()
     record = RunRecord.create(tmp_path / "run", compose(["num_envs=64", "device=cpu"]), "reach")
     batch = {"horizon": 32, "num_minibatches": 4, "minibatch_size": 512}
-    record.update(answer=ANSWER, batch=batch, configuration="a")
+    record.update(answer=ANSWER, batch=batch)
     return record
 
 
@@ -134,13 +134,6 @@ def test_memory_that_others_took_and_other_ends_say_nothing_against_it(record, c
     check_answer(record, None, cache)
     assert cache.get("key") == PROFILE
     assert verdict_of(record).startswith("1000 frames/s")
-
-
-def test_an_answer_for_other_configurations_is_forgotten(record, cache):
-    record.update(configuration="b")
-    check_answer(record, None, cache)
-    assert cache.get("key") is None
-    assert "configurations" in verdict_of(record)
 
 
 def test_an_answer_that_another_run_has_corrected_is_left_alone(record, cache):

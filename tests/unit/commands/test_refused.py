@@ -59,9 +59,9 @@ ALONE = [
     (scale, f"{STABILITY} physics.preset=fast", "physics.preset=fast"),
     (scale, f"{STABILITY} guard.mode=disabled", "guard.mode=disabled"),
     (view, f"{LIFT} num_envs=65", "num_envs=65 force=true"),
-    (view, f"{LIFT} record=out.txt", "record=out.txt .rrd .mp4"),
-    (view, f"{LIFT} record=out.rrd policy=keyboard", "policy=keyboard record"),
-    (view, f"{LIFT} record=nowhere/out.rrd", "record=nowhere/out.rrd"),
+    (view, f"{LIFT} record=out.txt", "record=out.txt .mp4"),
+    (view, f"{LIFT} record=out.mp4 policy=keyboard", "policy=keyboard record"),
+    (view, f"{LIFT} record=nowhere/out.mp4", "record=nowhere/out.mp4"),
     (view, f"{LIFT} policy=latest", "policy=latest logs/rsl_rl/lift"),
     (view, f"{LIFT} policy=expret", "policy=expret latest best"),
     (view, f"{LIFT} runner=sb3 policy=pretrained", "runner"),
@@ -120,9 +120,8 @@ def test_a_setting_that_does_not_fit_a_run_leaves_it_as_it_was(folder, run, refu
 @pytest.mark.parametrize(
     ("command", "missing", "arguments", "words"),
     [
-        (view, "viser", LIFT, "viser isaaclab_pc[viz] record=<path>.rrd"),
+        (view, "viser", LIFT, "viser isaaclab_pc[viz] record=<path>.mp4"),
         (view, "av", f"{LIFT} record=out.mp4", "record=out.mp4 av, isaaclab_pc[viz]"),
-        (view, "rerun", f"{LIFT} record=out.rrd", "record=out.rrd rerun, isaaclab_pc[viz]"),
         (export, "onnxruntime", "", "onnxruntime isaaclab_pc[export]"),
     ],
     ids=name,

@@ -33,10 +33,10 @@ def test_latest_is_the_newest_run_of_the_task(logs, capsys):
     ]
 
 
-def test_a_folder_or_its_record_names_a_run_and_out_the_file(logs, tmp_path, capsys):
+def test_a_folder_or_its_record_names_a_run_and_out_the_folder(logs, tmp_path, capsys):
     bare_run(logs / "reach" / "one")
-    assert main(["logs/rsl_rl/reach/one/run.json", "out=mine.html"]) == 0
-    assert (tmp_path / "mine.html").is_file()
+    assert main(["logs/rsl_rl/reach/one/run.json", "out=mine"]) == 0
+    assert (tmp_path / "mine" / "report.html").is_file()
     assert not (logs / "reach" / "one" / "report.html").exists()
     assert main(["logs/rsl_rl/reach/one"]) == 0
     assert capsys.readouterr().out.endswith("report: logs/rsl_rl/reach/one/report.html\n")
@@ -48,7 +48,7 @@ def test_several_runs_are_one_page_of_their_own(logs, tmp_path, capsys):
         make_run(logs / "reach" / name)
     assert main(["logs/rsl_rl/reach/one", "run=logs/rsl_rl/reach/two"]) == 0
     (page,) = (tmp_path / "logs" / "report").glob("*/report.html")
-    assert capsys.readouterr().out == f"report: {page.relative_to(tmp_path)}\n"
+    assert capsys.readouterr().out.endswith(f"report: {page.relative_to(tmp_path)}\n")
     text = page.read_text(encoding="utf-8")
     assert all(name in text for name in ("one", "two"))
 
@@ -65,12 +65,10 @@ ONE = "logs/rsl_rl/lift/one"
         (["logs/rsl_rl/lift"], f"run.json; {ONE} logs/rsl_rl/lift/two?"),
         (["empty"], "run.json; logs/<runner>/<task>/<time>, run=latest."),
         (["run=logs/rsl_rl/lift/two"], "run.json"),
-        ([ONE, "out=logs"], "out=logs"),
-        ([ONE, "out=nowhere/page.html"], "out=nowhere/page.html nowhere."),
+        ([ONE, f"out={ONE}/run.json"], f"{ONE}/run.json"),
         ([ONE, "task=lift"], "task=lift run=latest"),
-        ([ONE] * 7, "7 6."),
         (["x" * 3000], "xxx"),
-        ([ONE, f"out={'x' * 3000}"], "out=xxx"),
+        ([ONE, f"out={'x' * 3000}"], "xxx"),
         (["/dev/null"], "/dev/null"),
     ],
 )

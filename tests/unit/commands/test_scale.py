@@ -9,7 +9,7 @@ from isaaclab_pc.commands import scale, train
 from isaaclab_pc.commands.scale import main
 from tests.fake_nvml import FakeGpu
 
-SMALL = ["device=cpu", "scaling.min=32", "scaling.max=64", "scaling.granule=32"]
+SMALL = ["device=cpu", "scaling.min=32", "scaling.max=64"]
 
 
 def folders(folder):

@@ -25,20 +25,19 @@ def test_a_few_environments_and_whoever_can_solve_the_task(shown):
     assert content["settings"]["num_envs"] == 4
     assert content["settings"]["host"] == "127.0.0.1"
     given = {name: value for name, value in content.items() if name not in ("argv", "settings") and value is not None}
-    assert given == {"color": "height"}
+    assert given == {}
 
 
 def test_what_is_given_reaches_the_worker(shown, tmp_path):
-    arguments = ["num_envs=2", "policy=random", "record=out.rrd", "steps=5", "color=camera", "port=9000", "env.a=1"]
+    arguments = ["num_envs=2", "policy=random", "record=out.mp4", "steps=5", "port=9000", "env.a=1"]
     assert view.main(["task=lift", *CPU, *arguments, "points.num_points=64", "host=0.0.0.0"]) == 0
     content = shown()
     settings = content["settings"]
     assert {name: value for name, value in content.items() if name not in ("argv", "settings")} == {
         "policy": "random",
         "checkpoint": None,
-        "record": str(tmp_path / "out.rrd"),
+        "record": str(tmp_path / "out.mp4"),
         "steps": 5,
-        "color": "camera",
         "port": 9000,
     }
     assert (settings["num_envs"], settings["host"]) == (2, "0.0.0.0")

@@ -24,7 +24,7 @@ def test_fewest_environments_near_the_best_speed_are_chosen_on_the_cpu(workshop:
 
 
 def test_largest_size_inside_the_budget_is_chosen_for_memory(workshop: Workshop) -> None:
-    result = workshop.fit(MEMORY_HUNGRY, objective="memory", budget="110MiB", granule=64, min=64)
+    result = workshop.fit(MEMORY_HUNGRY, objective="memory", budget="110MiB", min=64)
     assert workshop.tried == [64, 256, 384]
     assert all(trial.fits for trial in workshop.trials), "the first two tell that the third fits, and no more"
     assert result.num_envs == 384, "about 10 MiB of Python and 1 MiB for 4 environments"
@@ -127,8 +127,8 @@ FULL = "raise MemoryError"
     [
         (FULL, {"max": 32}, {32, 16, 8, 4, 2, 1}, r"even num_envs=1: .* scaling\.budget \(now automatic\)"),
         (FULL, {"min": 16}, {256, 128, 64, 32, 16}, r"even num_envs=16: .* scaling\.min \(now 16\)"),
-        (FULL, {"min": 512, "max": 512, "granule": 512}, {512}, r"^num_envs=512: .* give a smaller num_envs\. "),
-        (OVERFLOWS, {"min": 512, "max": 512, "granule": 512}, {512}, r"raise physics\.contacts"),
+        (FULL, {"min": 512, "max": 512}, {512}, r"^num_envs=512: .* give a smaller num_envs\. "),
+        (OVERFLOWS, {"min": 512, "max": 512}, {512}, r"raise physics\.contacts"),
         (
             MEMORY_HUNGRY + ";time.sleep(9)",
             {"budget": "9MiB", "min": 32, "max": 64},

@@ -140,13 +140,13 @@ def test_a_run_keeps_what_it_needs_to_correct_the_cache(workshop: Workshop) -> N
     code = """
 with open(path.replace(".json", ".phase"), "w") as file:
     json.dump({"phase": "update", "minibatch_size": 512}, file)
-json.dump({"num_envs": n, "outcome": "fits", "frames_per_second": 7, "configuration": "a"}, open(path, "w"))
+json.dump({"num_envs": n, "outcome": "fits", "frames_per_second": 7}, open(path, "w"))
 """
     first = workshop.fit(code, max=32)
     assert first.answer is not None
     profile = ProfileCache().get(first.answer.key)
     assert profile is not None
-    expected = Answer(first.answer.key, 32, profile.frames_per_second, minibatch_size=512, configuration="a")
+    expected = Answer(first.answer.key, 32, profile.frames_per_second, minibatch_size=512)
     assert first.answer == expected
     assert workshop.fit("", max=32).answer == first.answer
     assert workshop.fit(code, max=32, cache="ignore").answer is None

@@ -126,7 +126,6 @@ def test_physx_gets_iterations_on_every_variant_of_an_object() -> None:
         ("ovphysx", {"substeps": 2}, "physics.dt"),
         ("ovphysx", {"constraints": 200}, "physics.contacts"),
         ("ovphysx", {"contacts": 60}, "physics=newton_mjwarp"),
-        ("newton_mjwarp", {"velocity_limit_scale": 0.5}, "physics.effort_limit_scale"),
     ],
 )
 def test_what_a_backend_lacks_is_an_error_naming_the_alternative(
@@ -134,28 +133,6 @@ def test_what_a_backend_lacks_is_an_error_naming_the_alternative(
 ) -> None:
     with pytest.raises(ConfigError, match=alternative):
         apply_physics(reach_cfg(), PhysicsSettings(backend=backend, **values))
-
-
-@pytest.mark.parametrize("backend", ["newton_mjwarp", "ovphysx"])
-def test_limits_are_scaled_on_every_joint(backend: Backend) -> None:
-    def limits(kind: str, **given: Any) -> list[float]:
-        cfg = reach_cfg()
-        apply_physics(cfg, PhysicsSettings(backend=backend, **given))
-        found = [getattr(a, f"joint_{kind}_limit") for a in cfg.scene.robot.actuators.values()]
-        return [v for limit in found for v in (limit.values() if isinstance(limit, dict) else [limit])]
-
-    assert limits("effort", effort_limit_scale=0.5) == [0.5 * value for value in limits("effort")]
-    if backend == "ovphysx":
-        assert limits("velocity", velocity_limit_scale=0.25) == [0.25 * value for value in limits("velocity")]
-        assert limits("effort", velocity_limit_scale=0.25) == limits("effort")
-
-
-def test_a_task_without_limits_cannot_have_them_scaled() -> None:
-    cfg = reach_cfg()
-    for actuator in cfg.scene.robot.actuators.values():
-        actuator.joint_effort_limit = None
-    with pytest.raises(ConfigError, match=r"actuators\.<name>\.joint_effort_limit"):
-        apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", effort_limit_scale=0.5))
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.01, 0.2, float("nan")])

@@ -12,8 +12,8 @@ from isaaclab_pc.settings.physics import Backend
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 TIME = {"dt": 1 / 60, "decimation": 2}
-NEWTON = {**TIME, "substeps": 4, "position_iterations": 10, "effort_limit_scale": 1.0}
-PHYSX = {**TIME, "position_iterations": 8, "effort_limit_scale": 1.0, "velocity_limit_scale": 1.0}
+NEWTON = {**TIME, "substeps": 4, "position_iterations": 10}
+PHYSX = {**TIME, "position_iterations": 8}
 
 
 def climb(values: dict[str, float], backend: str) -> list[dict[str, float]]:
@@ -43,18 +43,6 @@ def test_physx_has_no_substeps_and_halves_dt_first(backend: str) -> None:
         {"position_iterations": 16},
         {"dt": 1 / 240, "decimation": 8},
     ]
-
-
-def test_limits_are_tightened_once_each_of_the_others_was_climbed_twice() -> None:
-    assert climb(NEWTON, "newton_mjwarp")[6] == {"effort_limit_scale": 0.5}
-    assert climb(PHYSX, "ovphysx")[4] == {"effort_limit_scale": 0.5, "velocity_limit_scale": 0.5}
-    rungs = [rung for rung in climb(PHYSX, "ovphysx") if "effort_limit_scale" in rung]
-    assert rungs == [
-        {"effort_limit_scale": 0.5, "velocity_limit_scale": 0.5},
-        {"effort_limit_scale": 0.25, "velocity_limit_scale": 0.25},
-    ]
-    slow = {**PHYSX, "dt": 1 / 1920, "position_iterations": 255, "velocity_limit_scale": 0.3}
-    assert harder(slow, "ovphysx") == {"effort_limit_scale": 0.5, "velocity_limit_scale": 0.25}
 
 
 @pytest.mark.parametrize(("backend", "values"), [("newton_mjwarp", NEWTON), ("ovphysx", PHYSX)])
@@ -87,7 +75,7 @@ def test_a_rung_that_is_applied_is_what_the_task_runs_with(monkeypatch: pytest.M
         cfg: Any = ReachEnvCfg()
         cfg.sim.device = "cpu"
         assert apply_physics(cfg, PhysicsSettings(backend=backend, **given)) == backend
-        return present_values(cfg, backend, given)
+        return present_values(cfg, backend)
 
     present = apply()
     assert present == (NEWTON if backend == "newton_mjwarp" else PHYSX)

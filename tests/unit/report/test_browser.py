@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("websockets", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
 
 from isaaclab_pc.report.page import comparison_page, run_page
+from isaaclab_pc.report.read_run import read_runs
 from tests.unit.report.run_folder import edit, make_faulty, make_run
 from tests.unit.viewer.browser import Browser, browser, needs_chromium
 
@@ -46,7 +47,7 @@ def test_the_pages_open_without_an_error_or_a_request_and_fit_a_phone(phone, tmp
     pages = {
         "run.html": run_page(faulty),
         "unsearched.html": run_page(unsearched),
-        "comparison.html": comparison_page([good, faulty]),
+        "comparison.html": comparison_page(read_runs([good, faulty])),
     }
     for name, page in pages.items():
         open_page(phone, tmp_path / name, page)

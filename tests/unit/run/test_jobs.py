@@ -37,7 +37,7 @@ EXAMPLES = [
     DemoJob(SETTINGS, A, 3, "all", True),
     ReplayJob(SETTINGS, A, 1, B),
     StabilityJob(SETTINGS, {"decimation": 2}, B),
-    ViewJob(SETTINGS, policy="random", record=Path("a.rrd"), steps=5, port=8080),
+    ViewJob(SETTINGS, policy="random", record=Path("a.mp4"), steps=5, port=8080),
 ]
 
 

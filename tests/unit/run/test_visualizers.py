@@ -12,7 +12,7 @@ DISPLAY = {"DISPLAY": ":0"}
 def test_the_names_are_isaac_labs():
     from isaaclab.visualizers import visualizer_cfg
 
-    assert {*VISUALIZERS, "rerun"} == set(visualizer_cfg._VISUALIZER_TYPES), "rerun is for recordings"
+    assert {*VISUALIZERS, "rerun"} == set(visualizer_cfg._VISUALIZER_TYPES), "viser shows the same as rerun"
 
 
 @pytest.mark.parametrize(

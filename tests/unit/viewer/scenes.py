@@ -15,8 +15,7 @@ CAMERAS = ("camera", "wrist_camera")
 def layout() -> SceneLayout:
     triangle = Part("part_0", np.eye(3, dtype=np.float32), np.array([[0, 1, 2]], np.int32), (200, 100, 50))
     crop = np.array([[0.2, -0.4, 0.0], [0.8, 0.4, 0.6]], np.float32)
-    colors = {"height": ("0 m", "0.3 m and above"), "camera": ("camera",)}
-    return SceneLayout(ORIGINS, (triangle,), crop, colors, CAMERAS, step_s=0.05)
+    return SceneLayout(ORIGINS, (triangle,), crop, CAMERAS, step_s=0.05)
 
 
 def frame(step: float, **fields: Any) -> SceneFrame:
@@ -26,7 +25,6 @@ def frame(step: float, **fields: Any) -> SceneFrame:
     near, far = (np.full((2, 6, 8), depth, np.float32) for depth in (0.5, 1.5))
     near[:, 0, 0] = far[:, 0, 0] = 1.0
     cloud = np.tile(np.array([step, 0.0, 0.25], np.float32), (2, POINTS, 1)) + ORIGINS[:, None].astype(np.float32)
-    colors = {"height": np.full((2, POINTS, 3), 10, np.uint8), "camera": np.full((2, POINTS, 3), 20, np.uint8)}
     values: dict[str, Any] = {
         "part_poses": (poses,),
         "gripper": poses,
@@ -34,7 +32,6 @@ def frame(step: float, **fields: Any) -> SceneFrame:
             CameraView(name, poses, intrinsics, depth) for name, depth in zip(CAMERAS, (near, far), strict=True)
         ),
         "cloud": cloud,
-        "cloud_colors": colors,
         "age": np.zeros(2, np.int64),
         "crop_poses": poses,
         "goal": ORIGINS + 0.1,

@@ -13,19 +13,15 @@ pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.
 
 from viser import transforms
 
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.arm_drive import ArmDrive, Motion
 from isaaclab_pc.viewer.controls import Controls
 from isaaclab_pc.viewer.scene_frame import label_text
-from isaaclab_pc.viewer.scene_pictures import depth_picture
+from isaaclab_pc.viewer.scene_pictures import colors_by_height, depth_picture
 from isaaclab_pc.viewer.viser_page import ViserPage
-from isaaclab_pc.viewer.viser_panel import AS_TASK
 from isaaclab_pc.viewer.viser_scene import LAYERS
 from tests.unit.viewer import scenes
 from tests.unit.viewer.browser import browser, needs_chromium
 from tests.waiting import free_ports, wait_until
-
-SETTINGS = RunSettings().with_values({"points.sampler": "fps"})
 
 
 @pytest.fixture
@@ -37,7 +33,7 @@ def controls():
 def page(controls):
     """A page that shows two environments after one step."""
     page = ViserPage("127.0.0.1", free_ports(1)[0], controls)
-    page.begin(scenes.layout(), "### Two environments", SETTINGS)
+    page.begin(scenes.layout(), "### Two environments", has_controls=True)
     page.show(scenes.frame(1))
     yield page
     page.close()
@@ -70,31 +66,16 @@ def test_the_buttons_control_the_loop(page, controls):
     assert controls.speed == 0.25
 
 
-def test_the_settings_that_were_changed_are_asked_for(page, controls):
-    page.panel.settings["points.num_points"].value = "64"
-    page.panel.build_again()
-    assert controls.take_rebuild() == {"points.num_points": 64}
-
-    page.panel.settings["points.num_points"].value = ""
-    page.panel.build_again()
-    assert controls.take_rebuild() is None
-    assert controls.message, "nothing was changed"
-
-    page.panel.settings["points.sampler"].value = AS_TASK
-    page.panel.build_again()
-    assert controls.take_rebuild() == {"points.sampler": None}
-
-
-def test_points_are_drawn_in_the_chosen_colours_where_they_are(page, controls):
+def test_points_are_drawn_in_their_colours_and_size_where_they_are(page, controls):
     cloud = page.scene.handles["/cloud/1"]
     drawn = cloud.points.astype(float) + np.asarray(cloud.position)
     assert np.allclose(drawn, np.array([1.0, 2.5, 0.25]), atol=1e-3)
-    assert np.all(cloud.colors == 10)
+    assert np.array_equal(cloud.colors, colors_by_height(np.full(scenes.POINTS, 0.25)))
 
-    page.panel.color.value = "camera"
+    page.panel.point_size.value = 20
     assert controls.redraw
     page.redraw()
-    assert np.all(page.scene.handles["/cloud/1"].colors == 20)
+    assert page.scene.handles["/cloud/1"].point_size == 0.02
 
 
 def test_every_camera_has_its_depth_image_and_stands_as_it_is_turned_until_layers_are_hidden(page):
@@ -132,7 +113,7 @@ def drive(page):
     """Sliders and keys for the page's environments."""
     motions = [Motion("x", "away", ("K", "I")), Motion("gripper", "", ("C", "V"), start=1.0, stays=True)]
     drive = ArmDrive(motions, key_steps=3)
-    page.begin(scenes.layout(), "### Driven", SETTINGS, drive=drive)
+    page.begin(scenes.layout(), "### Driven", has_controls=True, drive=drive)
     return drive
 
 
@@ -152,13 +133,13 @@ def test_sliders_and_keys_drive_the_arm_of_the_chosen_environment(page, drive):
     assert panel.sliders[0].value == 0.0
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, None])
-def test_another_environment_takes_the_place_of_the_first_beside_a_run_without_controls(page, drive, settings):
-    page.begin(scenes.layout(), "### Others", settings)
+@pytest.mark.parametrize("has_controls", [True, False])
+def test_another_environment_takes_the_place_of_the_first_beside_a_run_without_controls(page, drive, has_controls):
+    page.begin(scenes.layout(), "### Others", has_controls)
     page.show(scenes.frame(7))
     assert page.panel.status.content.strip().startswith("Step 7 ")
     assert not hasattr(page.panel, "drive"), "nobody drives it"
-    assert hasattr(page.panel, "speed") == hasattr(page.panel, "settings") == (settings is not None)
+    assert hasattr(page.panel, "speed") == has_controls
 
 
 def test_what_a_replay_found_is_marked_and_its_values_are_a_curve_until_it_begins_anew(page):
@@ -192,8 +173,6 @@ def test_a_browser_shows_it_without_an_error_and_its_buttons_and_keys_work(page,
 
         chromium.click("Scene")
         chromium.wait_for("Labels")
-        chromium.click("Settings")
-        chromium.wait_for("points.num_points")
         chromium.click("Pause")
         wait_until(lambda: controls.paused)
         page.update_status()

@@ -55,8 +55,6 @@ def fake_session(monkeypatch):
 
         for module in (train, play, probe):
             monkeypatch.setattr(module, "open_session", open_session)
-        for module in (train, probe):
-            monkeypatch.setattr(module, "configuration_digest", lambda settings, num_envs: f"{settings.obs} {num_envs}")
         return session
 
     return install

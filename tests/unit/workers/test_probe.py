@@ -39,7 +39,6 @@ def test_a_probe_measures_training_without_the_first_iteration(job, fake_session
     assert trial.seconds == {"build": 0.1, "rollout": 0.5, "update": 1.5}
     assert (trial.samples, trial.minibatch) == (256, (64,))
     assert (trial.contacts, trial.faults) == (None, 2)
-    assert trial.configuration == "points 16"
     assert session.runner.completed_iterations == 2
     assert trial.memory is not None
     assert 0 < trial.memory.before_env <= trial.memory.after_env
@@ -52,7 +51,6 @@ def test_a_probe_measures_training_without_the_first_iteration(job, fake_session
         ({"num_envs": "auto"}, 32, Outcome.FITS, 32),
         ({"num_envs": "auto"}, 33, Outcome.TOO_MANY, 32),
         ({"num_envs": "auto", "scaling.min": 40}, 40, Outcome.FITS, 40),
-        ({"num_envs": "auto", "scaling.granule": 48}, 96, Outcome.TOO_MANY, 48),
         ({"num_envs": "auto", "scaling.objective": "memory"}, 33, Outcome.FITS, None),
         ({"num_envs": 33}, 33, Outcome.FITS, None),
     ],

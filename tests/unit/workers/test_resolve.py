@@ -12,7 +12,6 @@ import torch
 import yaml
 from gymnasium.envs.registration import EnvSpec
 
-from isaaclab_pc.assets import franka
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.task_names import our_tasks
@@ -313,13 +312,6 @@ def test_every_bound_is_that_of_a_field_which_some_task_or_agent_has():
     known |= {f"agent.{name}" for name in yaml.safe_load(foreign.read_text(encoding="utf-8"))}
     assert [pattern for pattern in _BOUNDS if not any(re.fullmatch(pattern, key) for key in known)] == []
     assert [key for key in _SET_ELSEWHERE if key not in known] == []
-
-
-def test_the_robot_of_meshes_is_isaac_labs_own(monkeypatch):
-    monkeypatch.setattr(franka, "_is_reachable", lambda path: True)
-    robot = resolved("robot=franka_nucleus").env_cfg.scene.robot
-    assert robot.spawn.usd_path.startswith("http")
-    assert robot.prim_path == resolved().env_cfg.scene.robot.prim_path
 
 
 @pytest.mark.parametrize(("task", "size"), [("reach", 6), ("push", 7), ("lift", 7)])

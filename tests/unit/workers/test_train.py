@@ -14,7 +14,6 @@ import torch
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import NonFiniteError
-from isaaclab_pc.num_envs.profile import Answer
 from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.iteration_log import read_iterations
@@ -102,14 +101,6 @@ def test_it_leaves_word_of_rollouts_and_updates_whatever_evaluations_come_betwee
     assert phases == 5 * (63 * [TrainingPhase.ROLLOUT] + [TrainingPhase.UPDATE])
     progress = Progress.read(run / "progress.json")
     assert (progress.minibatch_size, progress.chunk) == (64, 48)
-
-
-@pytest.mark.parametrize("searched", [True, False])
-def test_a_run_whose_size_was_searched_tells_its_configurations(run, train, fake_session, searched):
-    fake_session()
-    RunRecord.load(run).update(answer=Answer("key", 4, 100.0) if searched else None)
-    assert train() == 0
-    assert record(run).configuration == ("points 4" if searched else "")
 
 
 @pytest.mark.parametrize(
