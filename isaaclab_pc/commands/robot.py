@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/robot.py``: import an arm with a parallel gripper from URDF, MJCF or USD. Loads no torch."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import StringConstraints
+
+from isaaclab_pc.assets.robots import IMPORTED, ROBOT_FILE, ROBOTS
+from isaaclab_pc.cli.command_line import Takes, parse_script_command
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import script
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.folder import writing
+from isaaclab_pc.settings.base import Expects, ScriptSettings
+from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.terminal.tables import make_table, table_console
+
+
+class RobotSettings(ScriptSettings):
+    """Settings of an import."""
+
+    file: str | None = None
+    """The arm: a URDF, MJCF (.xml) or USD file, with or without its gripper."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^\w[\w-]*$"), Expects("letters, digits, _ and -")] | None = None
+    """What robot=<name> takes, and the folder in robots; null: the name of the file."""
+
+    gripper: str | None = None
+    """File of the gripper; null: it is in that of the arm."""
+
+    flange: str | None = None
+    """Link of the arm that carries the gripper of another file."""
+
+    hand: str | None = None
+    """Link that carries the fingers; null: the first one that carries several."""
+
+    effort: Annotated[str, StringConstraints(pattern=r"^[\d.]+(,[\d.]+)*$"), Expects("numbers: 87,87,12")] | None = None
+    """Largest efforts of the arm's joints, from the base on, the last one for the rest [N*m]; null: those in the
+    file."""
+
+
+TAKES = Takes(RobotSettings)
+
+HELP = f"""\
+Import an arm with a parallel gripper for reach, push and lift. Its parts, its tool centre and a posture to start from
+are found; what cannot be found is asked for. Meshes that are touched become convex hulls. Fingers that turn, alone or
+in a linkage, become fingers that slide as far as their tips move.
+
+  python scripts/robot.py file=<file> [key=value ...]
+
+Examples
+  python scripts/robot.py file=panda.urdf name=my_panda
+  python scripts/robot.py file=xarm7.xml gripper=xarm_gripper.xml flange=link7 effort=50,50,30,30,30,20,20
+
+{settings_table(lambda _: False, RobotSettings)}
+
+It writes robots/<name>: the USD, and {ROBOT_FILE} with drives, tool centre and posture, which may be edited.
+
+Exit codes: 0; 2 for a file that cannot be used, or a wrong setting; 5 for a full disk; 128 + N after a signal N; 1
+otherwise.
+"""
+
+
+@script(HELP)
+def main(argv: Sequence[str]) -> int:
+    """Import a robot; return the exit code, as in :data:`HELP`."""
+    settings, _ = parse_script_command(argv, RobotSettings, ())
+    if settings.file is None:
+        raise ConfigError("file= is missing: give a URDF, MJCF or USD file, file=<file>.")
+    file = Path(settings.file).expanduser()
+    folder = IMPORTED / (settings.name or file.stem)
+    if folder.name in ROBOTS or folder.exists():
+        raise ConfigError(f"name={folder.name}: there is such a robot; give another name, or remove {folder}.")
+
+    # Late: Newton takes seconds to load.
+    from isaaclab_pc.assets.robot_import.description import read_description
+    from isaaclab_pc.assets.robot_import.parts import find_parts
+    from isaaclab_pc.assets.robot_import.usd_file import write_robot_usd
+
+    current().begin("build", f"importing {file}")
+    gripper = Path(settings.gripper).expanduser() if settings.gripper else None
+    robot = read_description(file, gripper, settings.flange)
+    parts = find_parts(robot, settings.hand)
+    values = _values(robot, parts, [float(effort) for effort in (settings.effort or "").split(",") if effort])
+    with writing(folder):
+        IMPORTED.mkdir(exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=IMPORTED))
+        try:
+            num_touched = write_robot_usd(robot, parts, draft / values["usd"])
+            text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120)
+            (draft / ROBOT_FILE).write_text(text, encoding="utf-8")
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    current().end_phase()
+
+    opening = 1000 * sum(finger.upper for finger in parts.fingers)
+    kind = "in the place of a linkage; " if parts.unmoved else ""
+    rows = [
+        ("arm", ", ".join(f"{name} {joint['effort']:g} N*m" for name, joint in values["arm_joints"].items())),
+        ("hand", f"{values['hand']}, tool centre {1000 * parts.tcp_offset:.0f} mm along z"),
+        ("fingers", f"{', '.join(values['finger_joints'])}, {kind}open {opening:.0f} mm"),
+        ("touched", f"{num_touched} shapes; none of the base"),
+    ]
+    table_console(100).print(make_table("", ("part", "found"), rows))
+    current().made("robot", folder)
+    current().say(f"next: python scripts/play.py task=reach resume=expert robot={folder.name}")
+    return ExitCode.OK
+
+
+def _values(robot: Any, parts: Any, efforts: Sequence[float]) -> dict[str, Any]:
+    """Return the content of a robot's file."""
+    given = [*efforts, *efforts[-1:] * len(parts.arm)][: len(parts.arm)] or [joint.effort for joint in parts.arm]
+    unknown = [joint.name for joint, effort in zip(parts.arm, given, strict=True) if not effort]
+    if unknown:
+        raise ConfigError(f"the file has no effort limit of {', '.join(unknown)}: give effort=<N*m of each joint>.")
+    limits = {joint.name: (effort, joint.velocity) for joint, effort in zip(parts.arm, given, strict=True)}
+    limits |= {joint.name: (joint.effort, joint.velocity) for joint in parts.fingers}
+    drives = {
+        name: {"effort": effort, "velocity": velocity, "home": parts.home[name]}
+        for name, (effort, velocity) in limits.items()
+    }
+    return {
+        "usd": "robot.usd",
+        "hand": robot.links[parts.hand].name,
+        "tcp_offset": round(parts.tcp_offset, 4),
+        "arm_joints": {joint.name: drives[joint.name] for joint in parts.arm},
+        "finger_joints": {joint.name: drives[joint.name] for joint in parts.fingers},
+    }
