@@ -73,8 +73,6 @@ def find_robot(name: str) -> Robot:
         return ROBOTS[name]
     folder = next((one for one in (IMPORTED / name, Path(name).expanduser()) if (one / ROBOT_FILE).is_file()), None)
     if folder is not None:
-        return Robot(
-            arm=name, description="imported", make_cfg=lambda backend: _module("imported").imported_cfg(folder)
-        )
+        return Robot(arm=name, description="imported", make_cfg=lambda backend: _module("arm").imported_cfg(folder))
     known = [*ROBOTS, *(file.parent.name for file in IMPORTED.glob(f"*/{ROBOT_FILE}"))]
     raise ConfigError(f"robot={name} is none; {closest(name, known)} scripts/robot.py imports others.")

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
 from pydantic import StringConstraints
@@ -84,15 +84,24 @@ def main(argv: Sequence[str]) -> int:
     from isaaclab_pc.assets.robot_import.usd_file import write_robot_usd
 
     current().begin("build", f"importing {file}")
-    gripper = Path(settings.gripper).expanduser() if settings.gripper else None
-    robot = read_description(file, gripper, settings.flange)
+    robot = read_description(file, Path(settings.gripper).expanduser() if settings.gripper else None, settings.flange)
     parts = find_parts(robot, settings.hand)
-    values = _values(robot, parts, [float(effort) for effort in (settings.effort or "").split(",") if effort])
+    efforts = [float(effort) for effort in settings.effort.split(",")] if settings.effort else []
+    for index, joint in enumerate(parts.arm):
+        joint.effort = efforts[min(index, len(efforts) - 1)] if efforts else joint.effort
+        if not joint.effort:
+            raise ConfigError(f"{file} has no effort limit of joint {joint.name}: give those of the arm, effort=<N*m>.")
+    arm, fingers = (
+        {one.name: {"effort": one.effort, "velocity": one.velocity, "home": parts.home[one.name]} for one in joints}
+        for joints in (parts.arm, parts.fingers)
+    )
+    values = {"usd": "robot.usd", "hand": robot.names[parts.hand], "tcp_offset": parts.tcp_offset}
+    values |= {"arm_joints": arm, "finger_joints": fingers}
     with writing(folder):
         IMPORTED.mkdir(exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=IMPORTED))
         try:
-            num_touched = write_robot_usd(robot, parts, draft / values["usd"])
+            num_touched = write_robot_usd(robot, parts, draft / "robot.usd")
             text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120)
             (draft / ROBOT_FILE).write_text(text, encoding="utf-8")
             draft.rename(folder)
@@ -100,36 +109,17 @@ def main(argv: Sequence[str]) -> int:
             shutil.rmtree(draft, ignore_errors=True)
     current().end_phase()
 
-    opening = 1000 * sum(finger.upper for finger in parts.fingers)
-    kind = "in the place of a linkage; " if parts.unmoved else ""
+    opening = f"{1000 * sum(finger.upper for finger in parts.fingers):.0f} mm"
     rows = [
-        ("arm", ", ".join(f"{name} {joint['effort']:g} N*m" for name, joint in values["arm_joints"].items())),
-        ("hand", f"{values['hand']}, tool centre {1000 * parts.tcp_offset:.0f} mm along z"),
-        ("fingers", f"{', '.join(values['finger_joints'])}, {kind}open {opening:.0f} mm"),
+        ("arm", ", ".join(f"{joint.name} {joint.effort:g} N*m" for joint in parts.arm)),
+        ("hand", f"{robot.names[parts.hand]}, tool centre {1000 * parts.tcp_offset:.0f} mm along its z axis"),
+        (
+            "fingers",
+            f"{', '.join(fingers)}, open {opening}{'; slides in the place of a linkage' * bool(parts.unmoved)}",
+        ),
         ("touched", f"{num_touched} shapes; none of the base"),
     ]
     table_console(100).print(make_table("", ("part", "found"), rows))
     current().made("robot", folder)
     current().say(f"next: python scripts/play.py task=reach resume=expert robot={folder.name}")
     return ExitCode.OK
-
-
-def _values(robot: Any, parts: Any, efforts: Sequence[float]) -> dict[str, Any]:
-    """Return the content of a robot's file."""
-    given = [*efforts, *efforts[-1:] * len(parts.arm)][: len(parts.arm)] or [joint.effort for joint in parts.arm]
-    unknown = [joint.name for joint, effort in zip(parts.arm, given, strict=True) if not effort]
-    if unknown:
-        raise ConfigError(f"the file has no effort limit of {', '.join(unknown)}: give effort=<N*m of each joint>.")
-    limits = {joint.name: (effort, joint.velocity) for joint, effort in zip(parts.arm, given, strict=True)}
-    limits |= {joint.name: (joint.effort, joint.velocity) for joint in parts.fingers}
-    drives = {
-        name: {"effort": effort, "velocity": velocity, "home": parts.home[name]}
-        for name, (effort, velocity) in limits.items()
-    }
-    return {
-        "usd": "robot.usd",
-        "hand": robot.links[parts.hand].name,
-        "tcp_offset": round(parts.tcp_offset, 4),
-        "arm_joints": {joint.name: drives[joint.name] for joint in parts.arm},
-        "finger_joints": {joint.name: drives[joint.name] for joint in parts.fingers},
-    }

@@ -7,9 +7,9 @@ import math
 import os
 import warnings
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import newton
 import numpy as np
@@ -25,33 +25,18 @@ _NO_LIMIT = 1e5
 """Position or effort from which a limit means that there is none."""
 
 
-@dataclass
-class Shape:
-    """A shape of a link."""
+class Shape(NamedTuple):
+    """A shape of a link, in its frame [m]; convex where it is touched."""
 
     mesh: trimesh.Trimesh
-    """Its surface in the link's frame [m]; convex where it is touched."""
-    box: tuple[Array, Array] | None
-    """Half edges [m], (3,), and frame, (4, 4), where it is a box."""
-    color: tuple[float, ...]
     is_touched: bool
     is_seen: bool
-
-
-@dataclass
-class Link:
-    """A rigid body; its values are in its own frame."""
-
-    name: str
-    mass: float
-    com: Array
-    inertia: Array
-    shapes: list[Shape]
+    color: Any
 
 
 @dataclass
 class Joint:
-    """A joint that turns or slides along its axis [rad or m]."""
+    """A joint that turns or slides along ``axis`` [rad or m]; frames are (4, 4), efforts that are unknown 0."""
 
     name: str
     parent: int
@@ -59,16 +44,11 @@ class Joint:
     slides: bool
     axis: Array
     in_parent: Array
-    """Its frame in the parent's, (4, 4)."""
     to_child: Array
-    """The child's frame in its own, (4, 4)."""
     lower: float
     upper: float
     effort: float
-    """0 where it is unknown."""
     velocity: float
-    mimic: tuple[str, float, float] | None = None
-    """Joint that it follows, offset and factor."""
 
     def pose(self, position: float) -> Array:
         """Return the child's frame in the parent's, (4, 4)."""
@@ -84,12 +64,34 @@ class Joint:
 class Description:
     """A tree of links, the first one of which is the base, and its joints, parents first."""
 
-    links: list[Link]
+    builder: Any
+    """Newton's ``ModelBuilder``; the links are its bodies."""
+    names: list[str]
     joints: list[Joint]
-    base_pose: Array
-    """Rotation of the base, (4, 4)."""
     merged: dict[str, int]
     """Index of the link that each link of the file has become."""
+
+    def base_pose(self) -> Array:
+        """Return the frame of the base at the origin, (4, 4)."""
+        pose = _matrix(self.builder.joint_X_p[0])
+        pose[:3, 3] = 0.0
+        return pose
+
+    def path(self, first: int, last: int) -> list[Joint]:
+        """Return the joints from a link to one that it carries."""
+        above = {joint.child: joint for joint in self.joints}
+        path: list[Joint] = []
+        while last != first:
+            path.insert(0, above[last])
+            last = above[last].parent
+        return path
+
+    def shapes(self, link: int) -> list[Shape]:
+        """Return a link's shapes; what is seen is touched, too, where nothing else is."""
+        shapes = [shape for one in self.builder.body_shapes[link] if (shape := _shape(self.builder, one)) is not None]
+        if not any(shape.is_touched for shape in shapes):
+            shapes += [Shape(one.mesh.convex_hull, True, False, one.color) for one in shapes]
+        return shapes
 
 
 def read_description(file: Path, gripper: Path | None = None, flange: str | None = None) -> Description:
@@ -101,7 +103,7 @@ def read_description(file: Path, gripper: Path | None = None, flange: str | None
     warp.config.quiet = True
     builder: Any = newton.ModelBuilder()
     with warnings.catch_warnings():
-        # Of details, such as textures and links without mass.
+        # Of textures, and links without mass.
         warnings.simplefilter("ignore")
         speeds = _add(builder, file)
         if gripper is not None:
@@ -110,17 +112,13 @@ def read_description(file: Path, gripper: Path | None = None, flange: str | None
                 ends = [name for index, name in enumerate(names) if index not in builder.joint_parent]
                 raise ConfigError(f"flange={flange}: expected the link that carries the gripper, as {', '.join(ends)}.")
             speeds |= _add(builder, gripper, parent_body=names.index(flange))
-
         names = [_short(label) for label in builder.body_label]
         result = builder.collapse_fixed_joints(joints_to_keep=[0])
     if builder.joint_type[0] != newton.JointType.FIXED or min(builder.joint_parent[1:], default=-1) < 0:
         raise ConfigError(f"{file}: expected one arm with a fixed base, and no loose bodies.")
-    merged_into, remap = result["body_merged_parent"], result["body_remap"]
-    merged = {name: remap.get(merged_into.get(index, index), -1) for index, name in enumerate(names)}
-    base_pose = np.eye(4)
-    base_pose[:3, :3] = _matrix(builder.joint_X_p[0])[:3, :3]
-    links = [_link(builder, index) for index in range(builder.body_count)]
-    return Description(links, _joints(file, builder, speeds), base_pose, merged)
+    merged, remap = result["body_merged_parent"], result["body_remap"]
+    merged = {name: remap.get(merged.get(index, index), -1) for index, name in enumerate(names)}
+    return Description(builder, [_short(label) for label in builder.body_label], _joints(file, builder, speeds), merged)
 
 
 def _short(label: str) -> str:
@@ -174,16 +172,6 @@ def _mesh_file(urdf: Path, name: str) -> Path:
     raise ConfigError(f"{urdf}: its mesh {name} is not there; ROS_PACKAGE_PATH may name the folder of its package.")
 
 
-def _link(builder: Any, index: int) -> Link:
-    shapes = [shape for one in builder.body_shapes[index] if (shape := _shape(builder, one)) is not None]
-    if not any(shape.is_touched for shape in shapes):
-        # Many files have no collision shapes.
-        shapes += [replace(one, mesh=one.mesh.convex_hull, is_touched=True, is_seen=False) for one in shapes]
-    inertia = np.array(builder.body_inertia[index], dtype=float).reshape(3, 3)
-    com = np.array(builder.body_com[index], dtype=float)
-    return Link(_short(builder.body_label[index]), float(builder.body_mass[index]), com, inertia, shapes)
-
-
 def _shape(builder: Any, index: int) -> Shape | None:
     """Return a shape; None for what is no solid, such as a site."""
     flags, kinds = builder.shape_flags[index], newton.GeoType
@@ -191,7 +179,7 @@ def _shape(builder: Any, index: int) -> Shape | None:
     x, y, z = (float(value) for value in builder.shape_scale[index])
     match kinds(0 if flags & newton.ShapeFlags.SITE else builder.shape_type[index]):
         case kinds.BOX:
-            mesh = trimesh.creation.box((2 * x, 2 * y, 2 * z))
+            mesh = trimesh.primitives.Box((2 * x, 2 * y, 2 * z))
         case kinds.SPHERE:
             mesh = trimesh.creation.icosphere(1, x)
         case kinds.CAPSULE:
@@ -204,17 +192,12 @@ def _shape(builder: Any, index: int) -> Shape | None:
             mesh = trimesh.Trimesh(np.asarray(source.vertices) * (x, y, z), np.reshape(source.indices, (-1, 3)))
         case _:
             return None
-    pose = _matrix(builder.shape_transform[index])
-    box = (np.array([x, y, z]), pose) if builder.shape_type[index] == kinds.BOX else None
-    color = tuple(float(value) for value in builder.shape_color[index])
-    return Shape(mesh.apply_transform(pose), box, color, is_touched, is_seen)
+    mesh.apply_transform(_matrix(builder.shape_transform[index]))
+    return Shape(mesh, is_touched, is_seen, builder.shape_color[index])
 
 
 def _joints(file: Path, builder: Any, speeds: dict[str, float]) -> list[Joint]:
     names = [_short(label) for label in builder.joint_label]
-    pairs = zip(builder.constraint_mimic_joint0, builder.constraint_mimic_joint1, strict=True)
-    factors = zip(builder.constraint_mimic_coef0, builder.constraint_mimic_coef1, strict=True)
-    mimics = {one: (names[other], *map(float, pair)) for (one, other), pair in zip(pairs, factors, strict=True)}
     joints: list[Joint] = []
     for index in range(1, builder.joint_count):
         name, child = names[index], builder.joint_child[index]
@@ -231,10 +214,8 @@ def _joints(file: Path, builder: Any, speeds: dict[str, float]) -> list[Joint]:
                 raise ConfigError(f"{file}: joint {name} slides without limits: give it a lower and an upper one.")
             lower, upper = -2 * math.pi, 2 * math.pi
         effort = builder.joint_effort_limit[dof]
-        effort = effort if effort < _NO_LIMIT else 0.0
-        speed = speeds.get(name) or (0.2 if slides else math.pi)
+        limits = lower, upper, effort if effort < _NO_LIMIT else 0.0, speeds.get(name) or (0.2 if slides else math.pi)
         frames = _matrix(builder.joint_X_p[index]), np.linalg.inv(_matrix(builder.joint_X_c[index]))
-        axis, mimic = np.array(builder.joint_axis[dof], dtype=float), mimics.get(index)
-        parent = builder.joint_parent[index]
-        joints.append(Joint(name, parent, child, bool(slides), axis, *frames, lower, upper, effort, speed, mimic))
+        axis, parent = np.array(builder.joint_axis[dof], dtype=float), builder.joint_parent[index]
+        joints.append(Joint(name, parent, child, bool(slides), axis, *frames, *limits))
     return joints

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes an arm and its gripper as the USD that PhysX and Newton both take."""
 
-# USD's type stubs say that every call returns None.
-# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
-
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,10 @@ from isaaclab_pc.errors import ConfigError
 _MOST_TRIANGLES = 3_000
 """Triangles of what is seen of a link."""
 
+# USD's type stubs say that every call returns None.
+_GEOM: Any = UsdGeom
+_PHYSICS: Any = UsdPhysics
+
 
 def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
     """Write the arm and its gripper, and return the number of shapes that are touched; the base has none.
@@ -33,42 +33,42 @@ def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
     stage: Any = Usd.Stage.CreateNew(str(path))
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
-    root: Any = UsdGeom.Xform.Define(stage, "/robot").GetPrim()
+    root = _GEOM.Xform.Define(stage, "/robot").GetPrim()
     stage.SetDefaultPrim(root)
     UsdPhysics.ArticulationRootAPI.Apply(root)
     pad: Any = UsdShade.Material.Define(stage, "/robot/finger_pad")
-    material: Any = UsdPhysics.MaterialAPI.Apply(pad.GetPrim())
+    material = _PHYSICS.MaterialAPI.Apply(pad.GetPrim())
     material.CreateStaticFrictionAttr(FINGER_FRICTION)
     material.CreateDynamicFrictionAttr(FINGER_FRICTION)
 
     # With an empty body0, both engines take the base for fixed.
-    anchor: Any = UsdPhysics.FixedJoint.Define(stage, "/robot/root_joint")
-    anchor.CreateBody1Rel().SetTargets([f"/robot/{robot.links[0].name}"])
-    anchor.CreateLocalRot0Attr(_quaternion(robot.base_pose))
-    _write_link(stage, robot, 0, robot.base_pose, np.eye(4))
-    frames, num_touched = {0: robot.base_pose}, 0
+    anchor = _PHYSICS.FixedJoint.Define(stage, "/robot/root_joint")
+    anchor.CreateBody1Rel().SetTargets([f"/robot/{robot.names[0]}"])
+    frames, num_touched = {0: robot.base_pose()}, 0
+    anchor.CreateLocalRot0Attr(_quaternion(frames[0]))
+    _write_link(stage, robot, 0, frames[0], np.eye(4))
     for joint in [*parts.arm, *parts.fingers]:
-        link = robot.links[joint.child]
-        if link.mass <= 0:
-            raise ConfigError(f"link {link.name} moves and has no mass: give it one, in its inertial.")
-        in_link = parts.in_hand if joint.child == parts.hand else np.eye(4)
-        frames[joint.child] = frames[joint.parent] @ joint.pose(0.0) @ in_link
-        _write_link(stage, robot, joint.child, frames[joint.child], np.linalg.inv(in_link))
-        touched = [shape for shape in link.shapes if shape.is_touched]
-        for index, shape in enumerate(touched):
-            prim = _write_touched(stage, f"/robot/{link.name}/touched_{index}", shape, np.linalg.inv(in_link))
+        link, name = joint.child, robot.names[joint.child]
+        if robot.builder.body_mass[link] <= 0:
+            raise ConfigError(f"link {name} moves and has no mass: give it one, in its inertial.")
+        in_link = parts.in_hand if link == parts.hand else np.eye(4)
+        frames[link] = frames[joint.parent] @ joint.pose(0.0) @ in_link
+        _write_link(stage, robot, link, frames[link], np.linalg.inv(in_link))
+        touched = [shape.mesh for shape in robot.shapes(link) if shape.is_touched]
+        for index, mesh in enumerate(touched):
+            prim = _write_touched(stage, f"/robot/{name}/touched_{index}", mesh, np.linalg.inv(in_link))
             if joint in parts.fingers:
                 binding: Any = UsdShade.MaterialBindingAPI.Apply(prim)
                 binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
         num_touched += len(touched)
         _write_joint(stage, robot, joint, joint.to_child @ in_link)
     for child, pose in parts.unmoved.items():
-        _write_seen(stage, f"/robot/{robot.links[parts.hand].name}/unmoved_{child}", robot.links[child].shapes, pose)
+        _write_seen(stage, f"/robot/{robot.names[parts.hand]}/unmoved_{child}", robot.shapes(child), pose)
     stage.GetRootLayer().Save()
     return num_touched
 
 
-def _quaternion(matrix: Array) -> Gf.Quatf:
+def _quaternion(matrix: Array) -> Any:
     return Gf.Quatf(*Rotation.from_matrix(matrix[:3, :3]).as_quat(canonical=True, scalar_first=True).tolist())
 
 
@@ -77,50 +77,50 @@ def _place(prim: Any, pose: Array) -> None:
     prim.AddOrientOp().Set(_quaternion(pose))
 
 
-def _write_link(stage: Any, robot: Description, index: int, pose: Array, to_frame: Array) -> None:
+def _write_link(stage: Any, robot: Description, link: int, pose: Array, to_frame: Array) -> None:
     """Write a rigid body at a pose and what is seen of it; its values are moved ``to_frame``."""
-    link = robot.links[index]
-    body: Any = UsdGeom.Xform.Define(stage, f"/robot/{link.name}")
+    path, builder = f"/robot/{robot.names[link]}", robot.builder
+    body = _GEOM.Xform.Define(stage, path)
     _place(body, pose)
     UsdPhysics.RigidBodyAPI.Apply(body.GetPrim())
-    moments, axes = np.linalg.eigh(link.inertia)
+    moments, axes = np.linalg.eigh(np.array(builder.body_inertia[link], dtype=float).reshape(3, 3))
     axes[:, 0] *= np.sign(np.linalg.det(axes))
-    mass: Any = UsdPhysics.MassAPI.Apply(body.GetPrim())
-    mass.CreateMassAttr(link.mass or 1.0)
-    mass.CreateCenterOfMassAttr(Gf.Vec3f(*(to_frame[:3, :3] @ link.com + to_frame[:3, 3]).tolist()))
+    centre = to_frame[:3, :3] @ np.array(builder.body_com[link], dtype=float) + to_frame[:3, 3]
+    mass = _PHYSICS.MassAPI.Apply(body.GetPrim())
+    mass.CreateMassAttr(float(builder.body_mass[link]) or 1.0)
+    mass.CreateCenterOfMassAttr(Gf.Vec3f(*centre.tolist()))
     mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*np.maximum(moments, 1e-7).tolist()))
     mass.CreatePrincipalAxesAttr(_quaternion(to_frame[:3, :3] @ axes))
-    _write_seen(stage, f"/robot/{link.name}/seen", link.shapes, to_frame)
+    _write_seen(stage, f"{path}/seen", robot.shapes(link), to_frame)
 
 
-def _write_touched(stage: Any, path: str, shape: Shape, to_frame: Array) -> Any:
-    if shape.box is None:
-        prim = _write_mesh(stage, path, shape.mesh, to_frame)
-        collision: Any = UsdPhysics.MeshCollisionAPI.Apply(prim.GetPrim())
-        collision.CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
+def _write_touched(stage: Any, path: str, mesh: Any, to_frame: Array) -> Any:
+    if isinstance(mesh, trimesh.primitives.Box):
+        prim = _GEOM.Cube.Define(stage, path)
+        _place(prim, to_frame @ mesh.primitive.transform)
+        prim.AddScaleOp().Set(Gf.Vec3f(*(np.asarray(mesh.primitive.extents) / 2).tolist()))
     else:
-        prim: Any = UsdGeom.Cube.Define(stage, path)
-        _place(prim, to_frame @ shape.box[1])
-        prim.AddScaleOp().Set(Gf.Vec3f(*shape.box[0].tolist()))
+        prim = _write_mesh(stage, path, mesh, to_frame)
+        _PHYSICS.MeshCollisionAPI.Apply(prim.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
     prim.CreatePurposeAttr(UsdGeom.Tokens.guide)
     UsdPhysics.CollisionAPI.Apply(prim.GetPrim())
     return prim.GetPrim()
 
 
-def _write_seen(stage: Any, path: str, shapes: Sequence[Shape], to_frame: Array) -> None:
+def _write_seen(stage: Any, path: str, shapes: list[Shape], to_frame: Array) -> None:
     """Write what is seen of a link as one mesh, in the colour of its largest part."""
     seen = [shape for shape in shapes if shape.is_seen]
     if seen:
-        mesh = trimesh.util.concatenate([shape.mesh for shape in seen])
+        mesh: Any = trimesh.util.concatenate([shape.mesh for shape in seen])
         if len(mesh.faces) > _MOST_TRIANGLES:
             mesh = mesh.simplify_quadric_decimation(face_count=_MOST_TRIANGLES)
         largest = max(seen, key=lambda shape: float(shape.mesh.area))
-        _write_mesh(stage, path, mesh, to_frame).CreateDisplayColorAttr([Gf.Vec3f(*largest.color[:3])])
+        _write_mesh(stage, path, mesh, to_frame).CreateDisplayColorAttr([Gf.Vec3f(*map(float, largest.color))])
 
 
 def _write_mesh(stage: Any, path: str, mesh: trimesh.Trimesh, to_frame: Array) -> Any:
     points = trimesh.transform_points(mesh.vertices, to_frame).astype(np.float32)
-    prim: Any = UsdGeom.Mesh.Define(stage, path)
+    prim = _GEOM.Mesh.Define(stage, path)
     prim.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(points))
     prim.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(np.asarray(mesh.faces, dtype=np.int32).ravel()))
     prim.CreateFaceVertexCountsAttr(Vt.IntArray([3] * len(mesh.faces)))
@@ -130,12 +130,12 @@ def _write_mesh(stage: Any, path: str, mesh: trimesh.Trimesh, to_frame: Array) -
 
 def _write_joint(stage: Any, robot: Description, joint: Joint, to_child: Array) -> None:
     """Write a joint along the z axis of its frames, with a drive; its gains are in the robot's configuration."""
-    kind: Any = UsdPhysics.PrismaticJoint if joint.slides else UsdPhysics.RevoluteJoint
+    kind = _PHYSICS.PrismaticJoint if joint.slides else _PHYSICS.RevoluteJoint
     typed = kind.Define(stage, f"/robot/joints/{joint.name}")
     prim = typed.GetPrim()
     typed.CreateAxisAttr("Z")
-    typed.CreateBody0Rel().SetTargets([f"/robot/{robot.links[joint.parent].name}"])
-    typed.CreateBody1Rel().SetTargets([f"/robot/{robot.links[joint.child].name}"])
+    typed.CreateBody0Rel().SetTargets([f"/robot/{robot.names[joint.parent]}"])
+    typed.CreateBody1Rel().SetTargets([f"/robot/{robot.names[joint.child]}"])
     turn = np.eye(4)
     turn[:3, :3] = Rotation.align_vectors([joint.axis], [[0.0, 0.0, 1.0]])[0].as_matrix()
     in_parent, in_child = joint.in_parent @ turn, np.linalg.inv(to_child) @ turn
