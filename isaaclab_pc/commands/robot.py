@@ -104,6 +104,8 @@ def main(argv: Sequence[str]) -> int:
             num_touched = write_robot_usd(robot, parts, draft / "robot.usd")
             text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120)
             (draft / ROBOT_FILE).write_text(text, encoding="utf-8")
+            # Temporary folders are their owner's alone.
+            draft.chmod(0o755)
             draft.rename(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
