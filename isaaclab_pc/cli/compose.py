@@ -14,7 +14,6 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from isaaclab_pc.assets.robots import find_robot
 from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
@@ -57,7 +56,6 @@ def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: S
     plain["agent_overrides"] = [*plain["agent_overrides"], *agent]
 
     settings = RunSettings(**plain)
-    find_robot(settings.robot)
     return settings.with_values({"task": resolve_task(settings.task)})
 
 
