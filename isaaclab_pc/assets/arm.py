@@ -4,8 +4,10 @@
 from collections.abc import Mapping
 from dataclasses import MISSING
 from pathlib import Path
+from typing import Any
 
 import isaaclab.sim as sim_utils
+import yaml
 from isaaclab.actuators import ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg
 from isaaclab.utils import configclass
@@ -13,6 +15,8 @@ from isaaclab_newton.sim.schemas import MujocoRigidBodyCfg
 from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
 from isaaclab_pc.assets.physics_properties import MAX_DEPENETRATION_VELOCITY, articulation_properties
+from isaaclab_pc.assets.robots import ROBOT_FILE
+from isaaclab_pc.errors import ConfigError, describe_error
 
 ARMATURE = 0.1
 """Inertia of the motors as the turning joints feel it [kg*m^2]: the value of MuJoCo Menagerie's Panda and UR5e."""
@@ -94,3 +98,32 @@ def position_drives(limits: Limits, gains: tuple[float, float], armature: float 
         damping={name: share * damping for name, share in shares.items()},
         armature=armature,
     )
+
+
+def imported_cfg(folder: Path) -> ArmCfg:
+    """Return the configuration of an imported robot, without its prim path.
+
+    Raises:
+        ConfigError: Its file cannot be read, or lacks a field.
+    """
+    file = folder / ROBOT_FILE
+    try:
+        robot: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+        joints = robot["arm_joints"] | robot["finger_joints"]
+        limits = {name: (float(one["effort"]), float(one["velocity"])) for name, one in joints.items()}
+        arm, fingers = ({name: limits[name] for name in robot[part]} for part in ("arm_joints", "finger_joints"))
+        return ArmCfg(
+            spawn=primitives_spawn((folder / robot["usd"]).resolve()),
+            init_state=ArmCfg.InitialStateCfg(joint_pos={name: float(one["home"]) for name, one in joints.items()}),
+            actuators={
+                "arm": position_drives(arm, robot.get("arm_gains", ARM_GAINS), ARMATURE),
+                "hand": position_drives(fingers, robot.get("finger_gains", FINGER_GAINS)),
+            },
+            soft_joint_pos_limit_factor=1.0,
+            arm_joints=tuple(arm),
+            hand=robot["hand"],
+            finger_joints=tuple(fingers),
+            tcp_offset=float(robot["tcp_offset"]),
+        )
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file} cannot be used, {describe_error(error)}: mend it, or import anew.") from None

@@ -8,10 +8,19 @@ Loads neither torch nor a simulator: a robot's configuration is imported when it
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from isaaclab_pc.errors import ConfigError, closest
 
 DEFAULT_ROBOT = "franka"
 """The robot that every task's scene is written with."""
+
+IMPORTED = Path("robots")
+"""Folder of the robots that ``scripts/robot.py`` imported, in the working directory."""
+
+ROBOT_FILE = "robot.yaml"
+"""File with the configuration of an imported robot, in its folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +56,18 @@ ROBOTS: dict[str, Robot] = {
     ),
 }
 """Every robot by its name in the setting ``robot``."""
+
+
+def find_robot(name: str) -> Robot:
+    """Return a robot of :data:`ROBOTS`, or an imported one by its name or its folder.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if name in ROBOTS:
+        return ROBOTS[name]
+    folder = next((one for one in (IMPORTED / name, Path(name).expanduser()) if (one / ROBOT_FILE).is_file()), None)
+    if folder is not None:
+        return Robot(arm=name, description="imported", make_cfg=lambda backend: _module("arm").imported_cfg(folder))
+    known = [*ROBOTS, *(file.parent.name for file in IMPORTED.glob(f"*/{ROBOT_FILE}"))]
+    raise ConfigError(f"robot={name} is none; {closest(name, known)} scripts/robot.py imports others.")

@@ -12,6 +12,7 @@ COMMANDS = {
     "replay": "Replay the last steps of a failed environment",
     "demo": "Record demonstrations of an expert",
     "objects": "Make or import sets of objects",
+    "robot": "Import an arm from URDF, MJCF or USD",
     "new_task": "Write the skeleton of a new task",
     "list_tasks": "List the tasks",
 }

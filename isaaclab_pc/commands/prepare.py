@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The first steps of every command that simulates: choose where it runs, refuse what cannot run. Loads no torch."""
 
+from isaaclab_pc.assets.robots import find_robot
 from isaaclab_pc.cluster.start import check_cluster
 from isaaclab_pc.learners import require_library
 from isaaclab_pc.run.algorithm import choose_algorithm
@@ -18,6 +19,7 @@ def prepare(settings: RunSettings) -> RunSettings:
     """
     check_isaaclab()
     check_kernel_cache()
+    find_robot(settings.robot)
     settings = choose_platform(settings)
     announce_first_start(settings.device)
     return settings

@@ -28,10 +28,8 @@ VISUALIZER_NAMES: tuple[str, ...] = get_args(VisualizerName)
 
 if TYPE_CHECKING:  # type checkers want a Literal's names written out
     RunnerName = str
-    RobotName = str
 else:
     RunnerName = Literal[*RUNNERS]
-    RobotName = Literal[*ROBOTS]
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 """A seed of NumPy."""
@@ -55,6 +53,10 @@ _PATH = StringConstraints(min_length=1, max_length=4096, pattern=r"\S")
 PathText = Annotated[str, _PATH, Expects("latest, best, or a run's folder or checkpoint")]
 TeacherText = Annotated[str, _PATH, Expects("expert, train, latest, best, or a run's folder or checkpoint")]
 InitText = Annotated[str, _PATH, Expects("pretrained, latest, best, or a run's folder or checkpoint")]
+
+RobotText = Annotated[
+    str, _PATH, Expects(f"one of {', '.join(ROBOTS)}, or the name or folder of an imported one", tuple(ROBOTS))
+]
 
 HostText = Annotated[
     str,
@@ -133,8 +135,9 @@ class RunSettings(Settings):
     reward: Literal["dense", "sparse"] | None = None
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""
 
-    robot: RobotName = DEFAULT_ROBOT
-    """franka and ur5e are made of primitives; ur5e is for reach, push and lift."""
+    robot: RobotText = DEFAULT_ROBOT
+    """franka and ur5e are made of primitives; others are imported by scripts/robot.py. ur5e and imported ones are for
+    reach, push and lift."""
 
     sim2real: bool = False
     """Train for a real camera and robot: stands for points.realism=mixed, env.randomization=hard,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
+from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS, find_robot
 from isaaclab_pc.cli.task_names import load_task_packages
 from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.errors import ConfigError, describe_error
@@ -343,8 +343,9 @@ def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:
     if name == DEFAULT_ROBOT:
         return
 
-    robot = ROBOTS[name]
-    if robot.arm not in env_cfg.robots:
+    robot = find_robot(name)
+    # Where several arms do, the task depends on none.
+    if robot.arm not in env_cfg.robots and (name in ROBOTS or len(env_cfg.robots) == 1):
         arms = ",".join(repr(known) for known in (*env_cfg.robots, robot.arm))
         raise ConfigError(
             f"robot={name}: {settings.task} was tried with {', '.join(env_cfg.robots)} only. "

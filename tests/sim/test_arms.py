@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
+from isaaclab_pc.assets.robot_import import FINGER_ARMATURE
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.envs.arm_checks import check_arm
 from isaaclab_pc.envs.arm_control import joint_ids
@@ -22,7 +23,7 @@ from isaaclab_pc.errors import ConfigError
 from tools.assets.author_franka import FRANKA
 from tools.assets.author_ur5e import UR5E
 from tools.assets.kinematics import forward_kinematics
-from tools.assets.primitives import FINGER_ARMATURE, Arm
+from tools.assets.primitives import Arm
 
 pytestmark = pytest.mark.sim
 

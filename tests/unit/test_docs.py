@@ -12,7 +12,7 @@ import pytest
 
 from isaaclab_pc.cli.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
 from isaaclab_pc.cli.compose import compose
-from isaaclab_pc.commands import demo, objects, replay, report, scale, trained_policy, tune, view
+from isaaclab_pc.commands import demo, objects, replay, report, robot, scale, trained_policy, tune, view
 from isaaclab_pc.run.algorithm import choose_algorithm
 from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.settings.submit import SubmitSettings
@@ -114,6 +114,8 @@ def test_scripts_take_the_commands_of_the_pages(script: str, arguments: str):
             parse_script_command(argv, demo.DemoSettings, demo.MAY_CHANGE)
         case "objects":
             parse_script_command(argv, objects.ObjectSettings, ())
+        case "robot":
+            parse_script_command(argv, robot.RobotSettings, ())
         case "replay":
             parse_script_command(argv, replay.ReplaySettings, replay.MAY_CHANGE)
         case "tune":

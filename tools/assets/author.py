@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 from scipy.spatial.transform import Rotation
 
+from isaaclab_pc.assets.robot_import import FINGER_ARMATURE, FINGER_FRICTION
 from tools.assets.kinematics import Joint, Vector, forward_kinematics, rotation
-from tools.assets.primitives import FINGER_ARMATURE, FINGER_FRICTION, Arm, Inertial, Shape
+from tools.assets.primitives import Arm, Inertial, Shape
 
 
 def _quaternion(matrix: NDArray[np.float64]) -> Gf.Quatf:

@@ -9,17 +9,6 @@ from dataclasses import dataclass
 from isaaclab_pc.assets.arm import ArmCfg
 from tools.assets.kinematics import Joint, Vector
 
-FINGER_ARMATURE = {"physxJoint:armature": 2.0, "newton:armature": 0.1}
-"""Inertia of the gripper's motor as each finger feels it on each solver [kg].
-
-A finger of 15 g at the end of an arm of 18 kg is too light for the 8 iterations of PhysX. When the hand was pressed on
-a table and drawn across it, a finger left its joint's limits by up to 0.2 m with 0.1 kg, and by 0.02 m with 2 kg.
-Newton's solver holds the limits with 0.1 kg, and opens fewer drawers with 2 kg (58 of 64 instead of 62).
-"""
-
-FINGER_FRICTION = 1.0
-"""Static and dynamic friction of the finger pads [1]."""
-
 DARK: Vector = (0.25, 0.25, 0.28)
 """Linear RGB of fingers."""
 

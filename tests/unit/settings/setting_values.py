@@ -27,6 +27,7 @@ VALID_BY_KEY: dict[str, SearchStrategy[Any]] = {
     "resume": st.none() | st.sampled_from(["latest", "best", "logs/rsl_rl/reach/2026", "a b/model_3.pt"]),
     "init": st.none() | st.sampled_from(["pretrained", "logs/rsl_rl/reach/2026", "a b/model_3.pt"]),
     "teacher": st.none() | st.sampled_from(["expert", "logs/rsl_rl/reach_state/2026", "a b/model_3.pt"]),
+    "robot": st.sampled_from(["franka", "ur5e", "my_panda", "robots/my arm"]),
     "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:0,cuda:1"]),
     "rendezvous": st.none() | st.sampled_from(["alpha", "alpha.example.org:29400", "10.0.0.1:1"]),
     "host": st.sampled_from(["127.0.0.1", "0.0.0.0", "192.168.1.7"]),
