@@ -71,11 +71,13 @@ def main() -> None:
         print_errors(task, args.resets, args.steps)
 
 
-def make(kind: str) -> nn.Module:
+def make(kind: str, channels: int = 3) -> nn.Module:
     """Make an encoder of the default agent's size, the same weights at each call."""
     torch.manual_seed(0)
     frequencies = SETTINGS.point_frequencies
-    return make_point_encoder(kind, 3, SETTINGS.point_channels, scale=SETTINGS.point_scale, frequencies=frequencies)
+    return make_point_encoder(
+        kind, channels, SETTINGS.point_channels, scale=SETTINGS.point_scale, frequencies=frequencies
+    )
 
 
 def print_costs(points: int, repeats: int) -> None:
@@ -151,7 +153,7 @@ def print_errors(task: str, resets: int, steps: int) -> None:
 
 def learn(kind: str, clouds: Tensor, targets: Tensor, steps: int) -> nn.Module:
     """Train an encoder with a head of the size of the default policy; the minibatches of all encoders are the same."""
-    encoder = make(kind)
+    encoder = make(kind, clouds.shape[2])
     head = make_mlp(SETTINGS.point_channels[-1], ppo.DEFAULT.actor_hidden, targets.shape[1])
     model = nn.Sequential(encoder, head)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -180,7 +182,7 @@ def collect(task: str, resets: int) -> tuple[Tensor, Tensor]:
         resets: How often.
 
     Returns:
-        Clouds (B, K, 3), float16, and what is to be told of them, (B, 3 or 5).
+        Clouds (B, K, C), float16, and what is to be told of them, (B, 3 or 5).
     """
     from isaaclab_pc.cli.compose import compose
     from isaaclab_pc.run.platform import choose_platform

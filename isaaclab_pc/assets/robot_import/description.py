@@ -100,7 +100,7 @@ def read_description(file: Path, gripper: Path | None = None, flange: str | None
     Raises:
         ConfigError: A file, or a mesh or joint in it, is missing or cannot be used; the message names it.
     """
-    warp.config.quiet = True
+    warp.config.log_level = warp.LOG_WARNING
     builder: Any = newton.ModelBuilder()
     with warnings.catch_warnings():
         # Of textures, and links without mass.
