@@ -24,7 +24,6 @@ from typing import Any
 
 from isaaclab_pc.cli.command_line import LAUNCHER, Command
 from isaaclab_pc.cli.sweep import launcher_settings, run_each
-from isaaclab_pc.cluster.local_kernels import local_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
@@ -78,8 +77,7 @@ class SlurmJob:
 
         def work() -> int:
             current().say(f"job {environment.job_id} on {environment.hostname}, restart {restarts}")
-            with local_kernel_cache():
-                return self.run(self.settings, self.command, self.folder_name(environment.job_id), restarts != "0")
+            return self.run(self.settings, self.command, self.folder_name(environment.job_id), restarts != "0")
 
         # A full disk below the job's log must not change the exit code either.
         with standard_streams():

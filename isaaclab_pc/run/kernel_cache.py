@@ -17,8 +17,8 @@ from isaaclab_pc.utils.packages import installed_versions
 _COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
 """Files of Warp's compiled kernels, by kind of device."""
 
-UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
-"""Names of entries that Warp is still building, or that are still being copied."""
+_UNFINISHED = re.compile(r"_p\d+_t\d+$")
+"""Names of entries that Warp is still building."""
 
 
 def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
@@ -43,7 +43,7 @@ def check_kernel_cache() -> None:
     folder = shared_kernel_cache() / version
     if "WARP_CACHE_PATH" not in os.environ:
         if replaced is not None and not folder.exists():
-            copy_kernels(replaced / "warp" / version, folder)
+            _copy_kernels(replaced / "warp" / version, folder)
         return
 
     try:
@@ -73,12 +73,12 @@ def begin_build(settings: RunSettings) -> None:
     current().begin("build", f"building {settings.num_envs} environments of {settings.task}")
 
 
-def copy_kernels(source: Path, target: Path) -> None:
+def _copy_kernels(source: Path, target: Path) -> None:
     """Copy one version's kernels into a new folder; where that fails, warn, and leave the new one empty."""
     if not source.is_dir():
         return
     try:
-        shutil.copytree(source, target, ignore=lambda _, names: {*filter(UNFINISHED.search, names)})
+        shutil.copytree(source, target, ignore=lambda _, names: {*filter(_UNFINISHED.search, names)})
     except OSError as error:
         shutil.rmtree(target, ignore_errors=True)
         current().warn(f"warning: the kernels in {source} cannot be used: {error}")

@@ -10,10 +10,8 @@ WARP = metadata.version("warp-lang")
 
 
 def make_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a shared cache with one module, and a node with a disk of its own; return the cache's folder."""
+    """Make a shared cache with one module; return its folder."""
     monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "shared"))
-    (tmp_path / "disk").mkdir()
-    monkeypatch.setenv("SLURM_TMPDIR", str(tmp_path / "disk"))
     folder = tmp_path / "shared" / WARP
     write(folder / "wp_old_1a" / "wp_old_1a.sm80.cubin", "old")
     write(folder / "wp_old_1a" / "wp_old_1a.meta", "{}")
