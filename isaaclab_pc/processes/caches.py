@@ -32,13 +32,13 @@ def cache_root(environment: Mapping[str, str] = os.environ) -> Path:
         return _NO_HOME
 
 
-def use_writable_caches() -> Path | None:
+def use_writable_caches() -> bool:
     """Where caches cannot be written, let this process and its children keep them in a folder for temporary files.
 
     It stays, so that the next start finds what was compiled. A warning names the variable that chooses another.
 
     Returns:
-        The folder that could not be written; None where all can, and nothing was changed.
+        Whether it was so; otherwise nothing was changed.
 
     Raises:
         ConfigError: No temporary folder can be written either.
@@ -54,7 +54,7 @@ def use_writable_caches() -> Path | None:
         except OSError as error:
             why = f"{folder} cannot be written ({error.strerror})"
     if not why:
-        return None
+        return False
 
     then = "set XDG_CACHE_HOME to a folder where you may write"
     try:
@@ -66,7 +66,7 @@ def use_writable_caches() -> Path | None:
     # Its settings lie elsewhere in the home, and it warns where it cannot make their folder.
     os.environ.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
     _warn(f"warning: {why}; compiled kernels are kept in {folder} for now: {then}")
-    return root
+    return True
 
 
 def check_writable(folder: Path) -> None:

@@ -2,8 +2,6 @@
 """Warp's compiled kernels: where they are kept, and whether a start has to compile them. Loads no Warp."""
 
 import os
-import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,9 +15,6 @@ from isaaclab_pc.utils.packages import installed_versions
 _COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
 """Files of Warp's compiled kernels, by kind of device."""
 
-_UNFINISHED = re.compile(r"_p\d+_t\d+$")
-"""Names of entries that Warp is still building."""
-
 
 def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp."""
@@ -30,8 +25,8 @@ def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
 def check_kernel_cache() -> None:
     """Make sure that kernels can be kept, before a simulator starts.
 
-    Where the user's caches cannot be written, temporary ones take their place, with the kernels so far. The folder that
-    ``WARP_CACHE_PATH`` names stays, and may be read-only if it holds kernels.
+    Where the user's caches cannot be written, temporary ones take their place. The folder that ``WARP_CACHE_PATH``
+    names stays, and may be read-only if it holds kernels.
 
     Raises:
         ConfigError: ``WARP_CACHE_PATH`` cannot be written and holds no kernels, or no folder for caches can be written.
@@ -39,13 +34,11 @@ def check_kernel_cache() -> None:
     version = installed_versions(["warp-lang"]).get("warp-lang")
     if version is None:
         return
-    replaced = use_writable_caches()
-    folder = shared_kernel_cache() / version
+    use_writable_caches()
     if "WARP_CACHE_PATH" not in os.environ:
-        if replaced is not None and not folder.exists():
-            _copy_kernels(replaced / "warp" / version, folder)
         return
 
+    folder = shared_kernel_cache() / version
     try:
         check_writable(folder)
     except OSError as error:
@@ -71,14 +64,3 @@ def announce_first_start(device: str) -> None:
 def begin_build(settings: RunSettings) -> None:
     """Begin the phase in which a child builds, and compiles kernels where some are missing."""
     current().begin("build", f"building {settings.num_envs} environments of {settings.task}")
-
-
-def _copy_kernels(source: Path, target: Path) -> None:
-    """Copy one version's kernels into a new folder; where that fails, warn, and leave the new one empty."""
-    if not source.is_dir():
-        return
-    try:
-        shutil.copytree(source, target, ignore=lambda _, names: {*filter(_UNFINISHED.search, names)})
-    except OSError as error:
-        shutil.rmtree(target, ignore_errors=True)
-        current().warn(f"warning: the kernels in {source} cannot be used: {error}")

@@ -17,7 +17,7 @@ try:
     from isaaclab_pc.sensors.kernels.numba_kernels import sample_clouds
 except RuntimeError:
     # Numba finds no place for its cache, in a process that is none of our scripts' children.
-    if use_writable_caches() is None:
+    if not use_writable_caches():
         raise
     from isaaclab_pc.sensors.kernels.numba_kernels import sample_clouds
 
