@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Answers of earlier searches, kept in files that many jobs may share."""
 
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,8 +16,6 @@ from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
 _VERSION = 5
 """Part of each key: answers of a search that worked otherwise are not found."""
-_MAX_PROFILES = 300
-"""Profiles that are kept; the oldest go first."""
 
 
 class Doubt(StrEnum):
@@ -117,9 +113,5 @@ class ProfileCache:
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
             profile.write(self.path_of(key))
-            # Another job may remove the same ones at once.
-            with contextlib.suppress(FileNotFoundError):
-                for oldest in sorted(self.folder.glob("*.json"), key=os.path.getmtime)[:-_MAX_PROFILES]:
-                    oldest.unlink()
         except OSError as error:
             current().warn(f"warning: profile cache {self.folder}: the answer is not kept: {error}")

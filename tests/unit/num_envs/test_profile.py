@@ -2,7 +2,6 @@
 """The profile cache: shared by many processes, and never in the way."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -50,16 +49,6 @@ def test_a_key_from_a_strangers_run_names_no_file_elsewhere(tmp_path: Path) -> N
         cache.put(key, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious.json", "profiles"]
     assert (tmp_path / "precious.json").stat().st_size == 0
-
-
-def test_oldest_profiles_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isaaclab_pc.num_envs.profile._MAX_PROFILES", 2)
-    cache = ProfileCache(tmp_path)
-    for key, time in (("a", 3), ("b", 2)):
-        cache.put(key, PROFILE)
-        os.utime(cache.path_of(key), (time, time))
-    cache.put("c", PROFILE)
-    assert [key for key in ("a", "b", "c") if cache.get(key)] == ["a", "c"]
 
 
 def test_jobs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
