@@ -2,18 +2,17 @@
 """``scripts/report.py``: write a run as one page of HTML, or compare several. Loads no torch."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from isaaclab_pc.cli.command_line import Takes, parse_script_command
+from isaaclab_pc.cli.command_line import Takes, check_form, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.commands.comparison import print_tables, write_numbers
-from isaaclab_pc.commands.named_run import named_run, split_folders
 from isaaclab_pc.commands.trained_policy import SELECTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
@@ -27,7 +26,6 @@ from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import write_text_atomically
 
 LATEST = "latest"
-OR_LATEST = "run=latest"
 
 
 class ReportSettings(ScriptSettings):
@@ -80,14 +78,14 @@ otherwise.
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Write the page; return the exit code, as in :data:`HELP`."""
-    named, others = split_folders(argv, TAKES.names)
+    named, others = _split(argv, TAKES.names)
     folders = _runs(named)
     own, command = parse_script_command(others, ReportSettings, SELECTS)
     if own.run == LATEST:
         asked = compose(command.settings)
         folders.append(newest_run(LOGS, asked.runner, experiment_name(asked)).folder)
     elif own.run is not None:
-        folders.append(named_run(own.run, OR_LATEST))
+        folders.append(_folder(own.run))
     elif command.settings:
         raise ConfigError(f"{command.settings[0]} finds the latest run: give run=latest as well.")
 
@@ -112,6 +110,24 @@ def main(argv: Sequence[str]) -> int:
     return ExitCode.OK
 
 
+def _split(argv: Sequence[str], names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Split a command line into folders, which may have an equals sign in their names, and settings or options."""
+    folders: list[str] = []
+    others: list[str] = []
+    for argument in argv:
+        check_form(argument, names)
+        # Unlike Path.exists, this takes a name that is too long for a file.
+        is_setting = argument.startswith("-") or ("=" in argument and not os.path.exists(argument))
+        (others if is_setting else folders).append(argument)
+    return folders, others
+
+
+def _folder(text: str) -> Path:
+    """Return the folder of a run, which is named by it or by the record in it."""
+    path = Path(text)
+    return path.parent if path.name == RECORD_NAME else path
+
+
 def _runs(folders: Sequence[str]) -> list[Path]:
     """Return the folders of the runs that were named, each once; say which folders hold none."""
     # A pattern such as logs/*/lift/* also means the results of other scripts; where they are all, they are refused.
@@ -121,5 +137,5 @@ def _runs(folders: Sequence[str]) -> list[Path]:
         if text not in runs:
             current().warn(f"{text} is not a run's folder: passing over it")
 
-    found = {folder.resolve(): folder for folder in (named_run(text, OR_LATEST) for text in runs)}
+    found = {folder.resolve(): folder for folder in map(_folder, runs)}
     return list(found.values())

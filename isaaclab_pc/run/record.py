@@ -19,6 +19,7 @@ from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.iteration_log import last_iteration
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import shown
 from isaaclab_pc.utils.files import write_text_atomically
 from isaaclab_pc.utils.json_record import first_problem
 from isaaclab_pc.utils.packages import installed_versions
@@ -260,9 +261,11 @@ class RunRecord:
             # From bytes: the parts that are a JsonRecord take no other input.
             data = RunData.model_validate_json(path.read_bytes())
         except FileNotFoundError:
-            raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}.") from None
+            raise ConfigError(
+                f"{folder} is no run's folder: it has no {RECORD_NAME}. Give logs/<runner>/<task>/<time>, or latest."
+            ) from None
         except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from None
+            raise ConfigError(f"{shown(path)} cannot be read: {error.strerror}.") from None
         except ValidationError as error:
             raise ConfigError(f"{path} is not the record of a run: {first_problem(error)}.") from None
         add_progress(folder, data)

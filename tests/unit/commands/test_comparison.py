@@ -134,14 +134,14 @@ def test_a_pattern_may_mean_new_runs_and_folders_of_other_scripts(runs: list[str
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["logs/rsl_rl/reach/aa"], "logs/rsl_rl/reach/aa logs/rsl_rl/reach: a?"),
-        (["logs/rsl_rl"], "run.json; logs/rsl_rl/reach/a?"),
+        (["logs/rsl_rl/reach/aa"], "logs/rsl_rl/reach/aa run.json. logs/<runner>/<task>/<time>, latest."),
+        (["logs/rsl_rl"], "run.json. logs/<runner>/<task>/<time>, latest."),
         (["logs/rsl_rl/reach/a", "treshold=0.5"], "treshold threshold?"),
         (["logs/rsl_rl/reach/a", "threshold=90"], "threshold=90"),
         (["--out", "logs/rsl_rl/reach/a"], "--out"),
     ],
 )
 @pytest.mark.usefixtures("runs")
-def test_what_cannot_be_compared_is_refused_with_the_near_names(refused, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_compared_is_refused_with_the_next_step(refused, arguments: list[str], words: str) -> None:
     refused(report, arguments, words)
     assert not Path("logs/report").exists()

@@ -61,9 +61,8 @@ ONE = "logs/rsl_rl/lift/one"
     [
         ([], "run=latest"),
         (["run=latest"], "run=latest logs/rsl_rl/reach"),
-        (["logs/rsl_rl/lift/onne"], "logs/rsl_rl/lift: one?"),
-        (["logs/rsl_rl/lift"], f"run.json; {ONE} logs/rsl_rl/lift/two?"),
-        (["empty"], "run.json; logs/<runner>/<task>/<time>, run=latest."),
+        (["logs/rsl_rl/lift/onne"], "run.json. logs/<runner>/<task>/<time>, latest."),
+        (["logs/rsl_rl/lift"], "run.json. logs/<runner>/<task>/<time>, latest."),
         (["run=logs/rsl_rl/lift/two"], "run.json"),
         ([ONE, f"out={ONE}/run.json"], f"{ONE}/run.json"),
         ([ONE, "task=lift"], "task=lift run=latest"),
@@ -76,6 +75,5 @@ def test_what_holds_no_run_is_refused_with_the_next_step(logs, tmp_path, refused
     bare_run(logs / "lift" / "one")
     (logs / "lift" / "two").mkdir()
     (logs / "lift" / "two" / "run.json").write_text("{", encoding="utf-8")
-    (tmp_path / "empty").mkdir()
     refused(report, arguments, words)
     assert not (tmp_path / "logs" / "report").exists()
