@@ -55,6 +55,7 @@ _SET_ELSEWHERE = {
     "agent.seed": "seed",
     "agent.device": "device",
     "agent.class_name": "runner",
+    "agent.logger": "logger",
     "agent.algorithm.checkpoint": "init",
     "agent.actor.rnn_type": "recurrent",
     "agent.params.network.rnn_type": "recurrent",

@@ -38,7 +38,8 @@ class EpisodeStats:
 
     def forget_running(self) -> None:
         """Start new episodes: those that run were cut short."""
-        self._running.zero_()
+        # Not in place: RSL-RL has summed in inference mode.
+        self._running = torch.zeros_like(self._running)
 
     def means(self) -> tuple[float, float]:
         """Return mean return and mean length [steps], NaN before the first episode ends; waits for the device."""

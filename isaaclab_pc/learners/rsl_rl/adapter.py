@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RSL-RL as a learning library of this package."""
 
+import contextlib
 import copy
 import importlib.metadata
-import math
-import operator
-import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, override
@@ -16,17 +14,21 @@ from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlVecEnvWrapper, handl
 from rsl_rl.algorithms import Distillation
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.utils.logger import Logger
 from tensordict import TensorDict
 from torch import Tensor, nn
-from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.agents.networks import State
 from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.learners.common.interface import Adapter, AfterIteration, LearnerOptions, Runner, checkpoint_identity
-from isaaclab_pc.learners.common.iteration_metrics import LOG_ENTRIES, EnvClock, IterationLog, iteration_metrics
+from isaaclab_pc.learners.common.iteration_metrics import (
+    EnvClock,
+    EpisodeStats,
+    IterationLog,
+    iteration_metrics,
+    write_metrics,
+)
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
-from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from isaaclab_pc.tensors.distributed import world_rank, world_size
 
@@ -46,7 +48,7 @@ class RslRlRunner(Runner):
         self._env = env if isinstance(env, VecEnv) else _Env(env, clip_actions=agent_cfg.clip_actions)
         self._random_first_length = agent_cfg.init_at_random_ep_len
         with no_output():
-            self._library = _Library(self._env, cfg, str(run_dir), device)
+            self._library = _Library(self._env, cfg, device)
 
         alg: Any = self._library.alg
         model: Any = alg.get_policy()
@@ -59,7 +61,7 @@ class RslRlRunner(Runner):
         self._tripwires = [Tripwire(alg.optimizer, _networks(alg))]
         if getattr(alg, "rnd", None) is not None:
             self._tripwires.append(Tripwire(alg.rnd.optimizer, [alg.rnd]))
-        self._library.logger.end_iteration = lambda: end_iteration(self._tripwires)
+        self._library.logger.tripwires = self._tripwires
 
         sets = self._library.cfg["obs_groups"]
         # A student is no other for having had another teacher.
@@ -78,15 +80,17 @@ class RslRlRunner(Runner):
             tripwire.keep_buffers()
         self._library.forget_episodes()
         self._library.current_learning_iteration = self.completed_iterations
-        self._library.logger.after_iteration = after_iteration
 
         remaining = max_iterations - self.completed_iterations
-        try:
+        with log_writer(self._run_dir) as writer, contextlib.suppress(StopTraining):
+
+            def report(metrics: dict[str, float]) -> None:
+                write_metrics(writer, metrics, self.completed_iterations)
+                if after_iteration(metrics):
+                    raise StopTraining
+
+            self._library.logger.report = report
             self._library.learn(remaining, init_at_random_ep_len=self._random_first_length)
-        except StopTraining:
-            pass
-        finally:
-            self._library.logger.close()
 
     @override
     def holders(self) -> Mapping[str, Any]:
@@ -96,14 +100,11 @@ class RslRlRunner(Runner):
 
     @override
     def _library_state(self) -> dict[str, Any]:
-        logger = self._library.logger
-        return {"algorithm": self._library.alg.save(), "total_steps": logger.tot_timesteps, "total_s": logger.tot_time}
+        return {"algorithm": self._library.alg.save()}
 
     @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         self._library.alg.load(state["algorithm"], None, strict=True)
-        self._library.logger.tot_timesteps = operator.index(state["total_steps"])
-        self._library.logger.tot_time = float(state["total_s"])
 
     @override
     def _networks(self) -> dict[str, Any]:
@@ -207,10 +208,10 @@ class _Env(RslRlVecEnvWrapper):
 class _Library(OnPolicyRunner):
     """RSL-RL's own loop, with our logger and without its checkpoints."""
 
-    logger: "_Logger"
+    logger: Any
 
-    def __init__(self, env: VecEnv, train_cfg: dict, log_dir: str, device: str) -> None:
-        super().__init__(env, train_cfg, log_dir, device)
+    def __init__(self, env: VecEnv, train_cfg: dict, device: str) -> None:
+        super().__init__(env, train_cfg, device=device)
         alg: Any = self.alg
         alg.act = tensor_cores()(alg.act)
         alg.compute_returns = tensor_cores()(alg.compute_returns)
@@ -221,16 +222,7 @@ class _Library(OnPolicyRunner):
             reward = torch.no_grad()(curiosity.get_intrinsic_reward)
             curiosity.get_intrinsic_reward = torch.inference_mode(False)(reward)
 
-        self.logger = _Logger(
-            log_dir=log_dir,
-            cfg=self.cfg,
-            env_cfg=env.cfg,
-            num_envs=env.num_envs,
-            is_distributed=self.is_distributed,
-            gpu_world_size=self.gpu_world_size,
-            gpu_global_rank=self.gpu_global_rank,
-            device=device,
-        )
+        self.logger = _Logger(env.num_envs, self.cfg["num_steps_per_env"], device)
         stepped: Any = env
         stepped.step = self.logger.env_clock(env.step)
 
@@ -244,13 +236,9 @@ class _Library(OnPolicyRunner):
         ranks = {"global_rank": self.gpu_global_rank, "local_rank": 0, "world_size": self.gpu_world_size}
         self.cfg["multi_gpu"] = ranks if self.is_distributed else None
 
-    def save(self, path: str, infos: dict | None = None) -> None:
-        """Write nothing: the callback saves checkpoints."""
-
     def forget_episodes(self) -> None:
         """Start new episodes: in the sums of their rewards and steps, and in the memory of a recurrent policy."""
-        self.logger.cur_reward_sum.zero_()
-        self.logger.cur_episode_length.zero_()
+        self.logger.episodes.forget_running()
         for network in _networks(self.alg):
             network.reset()
         # Where nothing is remembered yet, RSL-RL would keep what was at the first step of the last rollout.
@@ -258,68 +246,45 @@ class _Library(OnPolicyRunner):
         self.alg.storage.saved_hidden_state_c = None
 
 
-class _Logger(Logger):
-    """Writes what RSL-RL writes, prints nothing, and reports the metrics of each iteration."""
+class _Logger:
+    """Takes the place of RSL-RL's logger, and hands on the metrics of each iteration."""
 
-    writer: Any
+    writer = None
+    """RSL-RL saves checkpoints where its logger writes; here the callback does."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, num_envs: int, horizon: int, device: str) -> None:
         self.env_log = IterationLog()
         self.env_clock = EnvClock()
+        self.episodes = EpisodeStats(num_envs, device)
+        self._env_steps = num_envs * horizon
+        self._device = device
 
-        # The runner puts its own functions here.
-        self.end_iteration: Callable[[], dict[str, float]] = dict
-        self.after_iteration: AfterIteration = lambda metrics: False
+        # From the runner.
+        self.tripwires: list[Tripwire] = []
+        self.report: Callable[[dict[str, float]], object] = lambda metrics: None
 
     def init_logging_writer(self) -> None:
-        super().init_logging_writer()
-        # RSL-RL counts episodes only where it writes, and every process reports its own.
-        if self.writer is None:
-            self.writer = SilentWriter()
+        """Open nothing: the runner has opened the log."""
 
     def process_env_step(
         self, rewards: Tensor, dones: Tensor, extras: dict, intrinsic_rewards: Tensor | None = None
     ) -> None:
         self.env_log.add_extras(extras)
-        # RSL-RL would count NaN in its averages, so it does not get the log; our averages are written in log().
-        rest = {key: value for key, value in extras.items() if key not in LOG_ENTRIES}
-        super().process_env_step(rewards, dones, rest, intrinsic_rewards)
+        self.episodes.add(rewards if intrinsic_rewards is None else rewards + intrinsic_rewards, dones > 0)
 
-    def log(self, it: int, *, collect_time: float, learn_time: float, **kwargs: Any) -> None:  # type: ignore[override]
-        with no_output():
-            super().log(it=it, collect_time=collect_time, learn_time=learn_time, **kwargs)
-
-        env_log = {**self.env_log.take_means(), **self.end_iteration()}
+    def log(self, *, collect_time: float, learn_time: float, **measured: Any) -> None:
         metrics = iteration_metrics(
-            env_log,
-            statistics.mean(self.rewbuffer) if self.rewbuffer else math.nan,
-            statistics.mean(self.lenbuffer) if self.lenbuffer else math.nan,
-            env_steps=self.cfg["num_steps_per_env"] * self.num_envs,
+            {**self.env_log.take_means(), **end_iteration(self.tripwires)},
+            *self.episodes.means(),
+            env_steps=self._env_steps,
             env_s=self.env_clock.take(),
             collect_s=collect_time,
             learn_s=learn_time,
             of_update={
-                "learning_rate": float(kwargs["learning_rate"]),
-                "action_std": float(kwargs["action_std"].detach().mean()),
-                **{f"loss/{name}": float(value) for name, value in kwargs["loss_dict"].items()},
+                "learning_rate": float(measured["learning_rate"]),
+                "action_std": float(measured["action_std"].detach().mean()),
+                **{f"loss/{name}": float(value) for name, value in measured["loss_dict"].items()},
             },
-            device=self.device,
+            device=self._device,
         )
-        written = {key for key in metrics if key in env_log or key.startswith(("Perf/", "Memory/"))}
-        # RSL-RL has written the total itself.
-        for key in written - {"Perf/total_fps"}:
-            if math.isfinite(metrics[key]):
-                self.writer.add_scalar(key, metrics[key], it)
-
-        if self.after_iteration(metrics):
-            raise StopTraining
-
-    def _store_code_state(self) -> list[str]:
-        """Record nothing: the run's own record names the commit."""
-        return []
-
-    def close(self) -> None:
-        self.stop_logging_writer()
-        if isinstance(self.writer, SummaryWriter):
-            self.writer.close()
+        self.report(metrics)

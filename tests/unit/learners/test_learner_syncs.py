@@ -22,7 +22,18 @@ MINIBATCHES = bench.SETTINGS.num_epochs * bench.PLAN.num_minibatches
 LOGGED = ("tolist()", "isaaclab_pc/learners/common/iteration_metrics.py:read_numbers")
 SKIPPED_UPDATES = ("a number is read", "isaaclab_pc/learners/common/tripwire.py:end_iteration")
 
-ONCE = {("a number is read", "isaaclab_pc/learners/rsl_rl/adapter.py:log"): 1, SKIPPED_UPDATES: 1, LOGGED: 1}
+EPISODES = {
+    ("a boolean mask selects", "isaaclab_pc/learners/common/iteration_metrics.py:means"): 1,
+    ("tolist()", "isaaclab_pc/learners/common/iteration_metrics.py:means"): 1,
+}
+"""RSL-RL would wait for the returns in each step, and skrl counts no episodes of Isaac Lab's environments."""
+
+ONCE = {
+    **EPISODES,
+    ("a number is read", "isaaclab_pc/learners/rsl_rl/adapter.py:log"): 1,
+    SKIPPED_UPDATES: 1,
+    LOGGED: 1,
+}
 """Reads of what is logged: once an iteration each."""
 
 DISTILLATION = {**ONCE, ("tolist()", "isaaclab_pc/learners/rsl_rl/distillation.py:update"): 1}
@@ -38,12 +49,6 @@ RL_GAMES_MEMORY = {
     ("tolist()", "isaaclab_pc/learners/rl_games/network.py:_remember"): MINIBATCHES,
 }
 """Sequences are cut where an episode began, which only the device knows."""
-
-EPISODES = {
-    ("a boolean mask selects", "isaaclab_pc/learners/common/iteration_metrics.py:means"): 1,
-    ("tolist()", "isaaclab_pc/learners/common/iteration_metrics.py:means"): 1,
-}
-"""skrl does not count the episodes of Isaac Lab's environments."""
 
 SKRL = {
     **EPISODES,

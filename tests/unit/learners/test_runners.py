@@ -276,7 +276,8 @@ def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: P
     for iteration in range(1, 6):
         bench.train(iteration)
     library: Any = bench.runner
-    assert 0 < max(library._library.logger.lenbuffer) <= EPISODE
+    lengths = [length for _, length in library._library.logger.episodes._last]
+    assert 0 < max(lengths) <= EPISODE
 
 
 def test_training_goes_on_with_new_episodes_where_it_is_told_to(
