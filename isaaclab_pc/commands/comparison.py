@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers of several runs, which ``scripts/report.py`` prints as tables and writes as CSV files. Loads no torch."""
+"""Numbers of several runs, which ``scripts/report.py`` prints as tables and writes as a CSV file. Loads no torch."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from rich.table import Table
 
 from isaaclab_pc.report.read_run import RunFacts
 from isaaclab_pc.report.run_tables import differences, measures
 from isaaclab_pc.report.words import NOTHING, duration, number
-from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.run.record import CurvePoint
 from isaaclab_pc.terminal.tables import make_table, table_console
 
@@ -23,21 +20,30 @@ _TEXTS = {"Run", "Library", "Status", "Success"}
 
 
 def write_numbers(runs: Sequence[RunFacts], threshold: float, folder: Path) -> None:
-    """Write ``runs.csv``, ``evaluations.csv`` and ``differences.csv`` to a folder.
-
-    ``threshold`` is the success rate for which steps and time to it are told.
-    """
-    columns = ("setting", *(run.name for run in runs))
-    _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
-    _write(folder / "evaluations.csv", [row for run in runs for row in _evaluations(run)])
-    _write(folder / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differences(runs)])
+    """Write ``runs.csv`` to a folder; ``threshold`` is the success rate for which steps and time to it are told."""
+    rows = [_summary(run, threshold) for run in runs]
+    # Not all have the same columns; missing values are empty.
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with (folder / "runs.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def print_tables(runs: Sequence[RunFacts], threshold: float) -> None:
     """Print success, cost with health, and what differs."""
+    to_threshold = (f"Steps to {100 * threshold:g} %", f"Time to {100 * threshold:g} %")
+    texts = []
+    for run in runs:
+        reached = _first_reaching(threshold, run)
+        spent = (NOTHING, NOTHING) if reached is None else (number(reached.env_steps), duration(reached.wall_s))
+        speeds = {part: number(speed) for part, speed in run.speeds.items()}
+        texts.append({"Run": run.name, **measures(run), **speeds, **dict(zip(to_threshold, spent, strict=True))})
+
     console = table_console(160)
-    for table in _tables(runs, threshold):
-        console.print(table)
+    for title, columns in {"Success": (*_RESULT, *to_threshold), _COST_TITLE: _COST}.items():
+        rows = [[text[column] for column in columns] for text in texts]
+        console.print(make_table(title, columns, rows, set(columns) - _TEXTS))
     if differing := differences(runs):
         console.print(make_table("What differs", ("", *(run.name for run in runs)), differing))
 
@@ -48,34 +54,20 @@ def _first_reaching(threshold: float, run: RunFacts) -> CurvePoint | None:
     return next((point for point, rate in rated if rate is not None and rate >= threshold), None)
 
 
-def _tables(runs: Sequence[RunFacts], threshold: float) -> list[Table]:
-    """Return success, and cost with health, one row a run."""
-    to_threshold = (f"Steps to {100 * threshold:g} %", f"Time to {100 * threshold:g} %")
-    texts = []
-    for run in runs:
-        reached = _first_reaching(threshold, run)
-        spent = (NOTHING, NOTHING) if reached is None else (number(reached.env_steps), duration(reached.wall_s))
-        speeds = {part: number(speed) for part, speed in run.speeds.items()}
-        texts.append({"Run": run.name, **measures(run), **speeds, **dict(zip(to_threshold, spent, strict=True))})
-
-    tables = []
-    for title, columns in {"Success": (*_RESULT, *to_threshold), _COST_TITLE: _COST}.items():
-        rows = [[text[column] for column in columns] for text in texts]
-        tables.append(make_table(title, columns, rows, set(columns) - _TEXTS))
-    return tables
-
-
 def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
     data = run.data
     reached = _first_reaching(threshold, run)
     last = run.last_evaluation
+    success = None if last is None else last.success
     return {
         "run": run.name,
         **data.model_dump(include={"task", "runner", "algorithm", "status", "num_envs"}),
         "iterations": data.completed_iterations,
         "env_steps": data.env_steps,
         "wall_s": data.wall_s,
-        **_interval(last),
+        "success": None if success is None else success.rate,
+        "success_lower": None if success is None else success.lower,
+        "success_upper": None if success is None else success.upper,
         "episodes": None if last is None else last.episodes,
         f"env_steps_to_{threshold:g}": None if reached is None else reached.env_steps,
         f"wall_s_to_{threshold:g}": None if reached is None else reached.wall_s,
@@ -84,25 +76,3 @@ def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
         "restarts": len(data.restarts),
         **{f"guard_{cause}": count for cause, count in data.guard.items()},
     }
-
-
-def _evaluations(run: RunFacts) -> Iterable[dict[str, Any]]:
-    for point in run.evaluations:
-        progress = point.model_dump(include={"iteration", "env_steps", "wall_s"})
-        yield {"run": run.name, **progress, "episodes": point.evaluation.episodes, **_interval(point.evaluation)}
-
-
-def _interval(evaluation: Evaluation | None) -> dict[str, float | None]:
-    success = None if evaluation is None else evaluation.success
-    if success is None:
-        return {"success": None, "success_lower": None, "success_upper": None}
-    return {"success": success.rate, "success_lower": success.lower, "success_upper": success.upper}
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows that need not have the same columns; missing values are empty."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)

@@ -49,7 +49,7 @@ to go on. Training writes this page at its end; the command does so for any run,
 
 With several runs, of any learning libraries, the page compares them: success with its 95 % interval, steps per second,
 memory, what the guard ended, and the settings in which they differ. Tables are printed, with steps and time to a
-success rate, and the numbers are written beside the page (runs.csv, evaluations.csv, differences.csv).
+success rate, and the numbers are written beside the page (runs.csv).
 
   python scripts/report.py <run> [<run> ...] [key=value ...]
 
