@@ -49,7 +49,7 @@ TAKES = Takes(RobotSettings)
 
 HELP = f"""\
 Import an arm with a parallel gripper for reach, push and lift. Its parts, its tool centre and a posture to start from
-are found; what cannot be found is asked for. Meshes that are touched become convex hulls. Fingers that turn, alone or
+are found; what cannot be found is asked for. Collision meshes become convex hulls. Fingers that turn, alone or
 in a linkage, become fingers that slide as far as their tips move.
 
   python scripts/robot.py file=<file> [key=value ...]
@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
         IMPORTED.mkdir(exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=IMPORTED))
         try:
-            num_touched = write_robot_usd(robot, parts, draft / "robot.usd")
+            num_colliders = write_robot_usd(robot, parts, draft / "robot.usd")
             text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120)
             (draft / ROBOT_FILE).write_text(text, encoding="utf-8")
             # Temporary folders are their owner's alone.
@@ -119,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
             "fingers",
             f"{', '.join(fingers)}, open {opening}{'; slides in the place of a linkage' * bool(parts.unmoved)}",
         ),
-        ("touched", f"{num_touched} shapes; none of the base"),
+        ("colliders", f"{num_colliders} shapes; none of the base"),
     ]
     table_console(100).print(make_table("", ("part", "found"), rows))
     current().made("robot", folder)

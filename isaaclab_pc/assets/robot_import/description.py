@@ -26,11 +26,11 @@ _NO_LIMIT = 1e5
 
 
 class Shape(NamedTuple):
-    """A shape of a link, in its frame [m]; convex where it is touched."""
+    """A shape of a link, in its frame [m]; convex where it collides."""
 
     mesh: trimesh.Trimesh
-    is_touched: bool
-    is_seen: bool
+    collides: bool
+    is_visual: bool
     color: Any
 
 
@@ -87,9 +87,9 @@ class Description:
         return path
 
     def shapes(self, link: int) -> list[Shape]:
-        """Return a link's shapes; what is seen is touched, too, where nothing else is."""
+        """Return a link's shapes; its visuals collide where nothing else does."""
         shapes = [shape for one in self.builder.body_shapes[link] if (shape := _shape(self.builder, one)) is not None]
-        if not any(shape.is_touched for shape in shapes):
+        if not any(shape.collides for shape in shapes):
             shapes += [Shape(one.mesh.convex_hull, True, False, one.color) for one in shapes]
         return shapes
 
@@ -175,7 +175,7 @@ def _mesh_file(urdf: Path, name: str) -> Path:
 def _shape(builder: Any, index: int) -> Shape | None:
     """Return a shape; None for what is no solid, such as a site."""
     flags, kinds = builder.shape_flags[index], newton.GeoType
-    is_touched, is_seen = bool(flags & newton.ShapeFlags.COLLIDE_SHAPES), bool(flags & newton.ShapeFlags.VISIBLE)
+    collides, is_visual = bool(flags & newton.ShapeFlags.COLLIDE_SHAPES), bool(flags & newton.ShapeFlags.VISIBLE)
     x, y, z = (float(value) for value in builder.shape_scale[index])
     match kinds(0 if flags & newton.ShapeFlags.SITE else builder.shape_type[index]):
         case kinds.BOX:
@@ -188,12 +188,12 @@ def _shape(builder: Any, index: int) -> Shape | None:
             mesh = trimesh.creation.cylinder(x, 2 * y, sections=24)
         case kinds.MESH:
             source = builder.shape_source[index]
-            source = source.compute_convex_hull() if is_touched else source
+            source = source.compute_convex_hull() if collides else source
             mesh = trimesh.Trimesh(np.asarray(source.vertices) * (x, y, z), np.reshape(source.indices, (-1, 3)))
         case _:
             return None
     mesh.apply_transform(_matrix(builder.shape_transform[index]))
-    return Shape(mesh, is_touched, is_seen, builder.shape_color[index])
+    return Shape(mesh, collides, is_visual, builder.shape_color[index])
 
 
 def _joints(file: Path, builder: Any, speeds: dict[str, float]) -> list[Joint]:

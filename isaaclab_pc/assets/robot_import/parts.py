@@ -35,7 +35,7 @@ class Parts(NamedTuple):
     """The tool's frame, with z out of the gripper, in that of the link ``hand``, (4, 4)."""
     tcp_offset: float
     fingers: list[Joint]
-    """Their frames are in the tool's, as those of ``unmoved``: links of a linkage, which are only seen."""
+    """Their frames are in the tool's, as those of ``unmoved``: links of a linkage, which have visuals only."""
     unmoved: dict[int, Array]
     home: dict[str, float]
     """Position of each joint at the start [rad or m]."""
@@ -100,8 +100,8 @@ def _in_hand(robot: Description, hand: int, link: int, share: float) -> Array:
 
 
 def _corners(robot: Description, hand: int, link: int, share: float) -> Array:
-    """Return the corners of what a link is touched with, in the hand's frame [m], (N, 3)."""
-    corners = [np.zeros((0, 3)), *(shape.mesh.vertices for shape in robot.shapes(link) if shape.is_touched)]
+    """Return the corners of a link's collision shapes, in the hand's frame [m], (N, 3)."""
+    corners = [np.zeros((0, 3)), *(shape.mesh.vertices for shape in robot.shapes(link) if shape.collides)]
     pose = _in_hand(robot, hand, link, share)
     return np.concatenate(corners) @ pose[:3, :3].T + pose[:3, 3]
 

@@ -17,7 +17,7 @@ from isaaclab_pc.assets.robot_import.parts import Parts
 from isaaclab_pc.errors import ConfigError
 
 _MOST_TRIANGLES = 3_000
-"""Triangles of what is seen of a link."""
+"""Triangles of a link's visuals."""
 
 # USD's type stubs say that every call returns None.
 _GEOM: Any = UsdGeom
@@ -25,7 +25,7 @@ _PHYSICS: Any = UsdPhysics
 
 
 def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
-    """Write the arm and its gripper, and return the number of shapes that are touched; the base has none.
+    """Write the arm and its gripper, and return the number of collision shapes; the base has none.
 
     Raises:
         ConfigError: A link that moves has no mass.
@@ -44,7 +44,7 @@ def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
     # With an empty body0, both engines take the base for fixed.
     anchor = _PHYSICS.FixedJoint.Define(stage, "/robot/root_joint")
     anchor.CreateBody1Rel().SetTargets([f"/robot/{robot.names[0]}"])
-    frames, num_touched = {0: robot.base_pose()}, 0
+    frames, num_colliders = {0: robot.base_pose()}, 0
     anchor.CreateLocalRot0Attr(_quaternion(frames[0]))
     _write_link(stage, robot, 0, frames[0], np.eye(4))
     for joint in [*parts.arm, *parts.fingers]:
@@ -54,18 +54,18 @@ def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
         in_link = parts.in_hand if link == parts.hand else np.eye(4)
         frames[link] = frames[joint.parent] @ joint.pose(0.0) @ in_link
         _write_link(stage, robot, link, frames[link], np.linalg.inv(in_link))
-        touched = [shape.mesh for shape in robot.shapes(link) if shape.is_touched]
-        for index, mesh in enumerate(touched):
-            prim = _write_touched(stage, f"/robot/{name}/touched_{index}", mesh, np.linalg.inv(in_link))
+        colliders = [shape.mesh for shape in robot.shapes(link) if shape.collides]
+        for index, mesh in enumerate(colliders):
+            prim = _write_collider(stage, f"/robot/{name}/collider_{index}", mesh, np.linalg.inv(in_link))
             if joint in parts.fingers:
                 binding: Any = UsdShade.MaterialBindingAPI.Apply(prim)
                 binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
-        num_touched += len(touched)
+        num_colliders += len(colliders)
         _write_joint(stage, robot, joint, joint.to_child @ in_link)
     for child, pose in parts.unmoved.items():
-        _write_seen(stage, f"/robot/{robot.names[parts.hand]}/unmoved_{child}", robot.shapes(child), pose)
+        _write_visuals(stage, f"/robot/{robot.names[parts.hand]}/unmoved_{child}", robot.shapes(child), pose)
     stage.GetRootLayer().Save()
-    return num_touched
+    return num_colliders
 
 
 def _quaternion(matrix: Array) -> Any:
@@ -78,7 +78,7 @@ def _place(prim: Any, pose: Array) -> None:
 
 
 def _write_link(stage: Any, robot: Description, link: int, pose: Array, to_frame: Array) -> None:
-    """Write a rigid body at a pose and what is seen of it; its values are moved ``to_frame``."""
+    """Write a rigid body at a pose and its visuals; values are moved ``to_frame``."""
     path, builder = f"/robot/{robot.names[link]}", robot.builder
     body = _GEOM.Xform.Define(stage, path)
     _place(body, pose)
@@ -91,10 +91,10 @@ def _write_link(stage: Any, robot: Description, link: int, pose: Array, to_frame
     mass.CreateCenterOfMassAttr(Gf.Vec3f(*centre.tolist()))
     mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*np.maximum(moments, 1e-7).tolist()))
     mass.CreatePrincipalAxesAttr(_quaternion(to_frame[:3, :3] @ axes))
-    _write_seen(stage, f"{path}/seen", robot.shapes(link), to_frame)
+    _write_visuals(stage, f"{path}/visuals", robot.shapes(link), to_frame)
 
 
-def _write_touched(stage: Any, path: str, mesh: Any, to_frame: Array) -> Any:
+def _write_collider(stage: Any, path: str, mesh: Any, to_frame: Array) -> Any:
     if isinstance(mesh, trimesh.primitives.Box):
         prim = _GEOM.Cube.Define(stage, path)
         _place(prim, to_frame @ mesh.primitive.transform)
@@ -107,14 +107,14 @@ def _write_touched(stage: Any, path: str, mesh: Any, to_frame: Array) -> Any:
     return prim.GetPrim()
 
 
-def _write_seen(stage: Any, path: str, shapes: list[Shape], to_frame: Array) -> None:
-    """Write what is seen of a link as one mesh, in the colour of its largest part."""
-    seen = [shape for shape in shapes if shape.is_seen]
-    if seen:
-        mesh: Any = trimesh.util.concatenate([shape.mesh for shape in seen])
+def _write_visuals(stage: Any, path: str, shapes: list[Shape], to_frame: Array) -> None:
+    """Write a link's visuals as one mesh, in the colour of its largest part."""
+    visuals = [shape for shape in shapes if shape.is_visual]
+    if visuals:
+        mesh: Any = trimesh.util.concatenate([shape.mesh for shape in visuals])
         if len(mesh.faces) > _MOST_TRIANGLES:
             mesh = mesh.simplify_quadric_decimation(face_count=_MOST_TRIANGLES)
-        largest = max(seen, key=lambda shape: float(shape.mesh.area))
+        largest = max(visuals, key=lambda shape: float(shape.mesh.area))
         _write_mesh(stage, path, mesh, to_frame).CreateDisplayColorAttr([Gf.Vec3f(*map(float, largest.color))])
 
 
