@@ -95,7 +95,7 @@ def test_help_lists_the_commands(capsys, argv):
         assert any(line.startswith(f"{name} ") and line.endswith(what) for line in lines)
 
 
-@pytest.mark.parametrize(("name", "near"), [("trian", "train?"), ("new-task", "new_task"), ("x", "known: compare,")])
+@pytest.mark.parametrize(("name", "near"), [("trian", "train?"), ("new-task", "new_task"), ("x", "known: demo,")])
 def test_an_unknown_command_is_refused(capsys, name, near):
     assert main([name]) == 2
     error = capsys.readouterr().err
