@@ -29,7 +29,7 @@ class RobotSettings(ScriptSettings):
     """The arm: a URDF, MJCF (.xml) or USD file, with or without its gripper."""
 
     name: Annotated[str, StringConstraints(pattern=r"^\w[\w-]*$"), Expects("letters, digits, _ and -")] | None = None
-    """What robot=<name> takes, and the folder in robots; null: the name of the file."""
+    """Name for the setting robot, and of its folder in robots; null: that of the file."""
 
     gripper: str | None = None
     """File of the gripper; null: it is in that of the arm."""
@@ -112,13 +112,11 @@ def main(argv: Sequence[str]) -> int:
     current().end_phase()
 
     opening = f"{1000 * sum(finger.upper for finger in parts.fingers):.0f} mm"
+    linkage = "; slides in the place of a linkage" if parts.unmoved else ""
     rows = [
         ("arm", ", ".join(f"{joint.name} {joint.effort:g} N*m" for joint in parts.arm)),
         ("hand", f"{robot.names[parts.hand]}, tool centre {1000 * parts.tcp_offset:.0f} mm along its z axis"),
-        (
-            "fingers",
-            f"{', '.join(fingers)}, open {opening}{'; slides in the place of a linkage' * bool(parts.unmoved)}",
-        ),
+        ("fingers", f"{', '.join(fingers)}, open {opening}{linkage}"),
         ("colliders", f"{num_colliders} shapes; none of the base"),
     ]
     table_console(100).print(make_table("", ("part", "found"), rows))

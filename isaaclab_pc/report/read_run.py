@@ -55,7 +55,7 @@ class RunFacts:
     films: dict[str, Film] = field(default_factory=dict)
     """By the names of :data:`isaaclab_pc.report.films.FILMS`."""
     problems: list[str] = field(default_factory=list)
-    """What cannot be read, a sentence each."""
+    """Sentences about files that cannot be read."""
 
     def metric(self, name: str) -> list[float]:
         """Return a metric, by the names of ``Runner.train``, after each iteration; NaN where it had no value."""

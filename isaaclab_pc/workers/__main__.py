@@ -33,7 +33,7 @@ def work(job: Job, folder: Path, screen: Screen) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do one job: its mode and its file, to whose folder the worker writes."""
+    """Do the job of a mode and a file; the worker writes to the file's folder."""
     mode, file = argv
     job = JOBS[mode].read(Path(file))
     folder = Path(file).parent

@@ -343,10 +343,10 @@ def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:
     if name == DEFAULT_ROBOT:
         return
 
-    robot = find_robot(name)
+    make_cfg = find_robot(name)
     # Where several arms do, the task depends on none.
-    if robot.arm not in env_cfg.robots and (name in ROBOTS or len(env_cfg.robots) == 1):
-        arms = ",".join(repr(known) for known in (*env_cfg.robots, robot.arm))
+    if name not in env_cfg.robots and (name in ROBOTS or len(env_cfg.robots) == 1):
+        arms = ",".join(repr(known) for known in (*env_cfg.robots, name))
         raise ConfigError(
             f"robot={name}: {settings.task} was tried with {', '.join(env_cfg.robots)} only. "
             f'Use robot={env_cfg.robots[0]}, or try it with "env.robots=[{arms}]".'
@@ -357,4 +357,4 @@ def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:
 
     from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
 
-    use_robot(env_cfg, robot.make_cfg(settings.physics.backend))
+    use_robot(env_cfg, make_cfg())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is the arm, the hand and the fingers of a description, and where the arm starts."""
+"""Finds the arm, the hand and the fingers in a description, and a posture for the arm to start from."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def find_parts(robot: Description, hand: str | None = None) -> Parts:
     if not arm or len(tips) != 2:
         found = ", ".join(robot.path(link, tip)[0].name for tip in tips) or "no joint"
         raise ConfigError(
-            f"{robot.names[link]} carries {found}: an arm whose gripper has two fingers is needed. Name the link that "
+            f"{robot.names[link]} carries {found}: a gripper of two fingers is needed. Name the link that "
             "carries them, hand=<link>, or mount a gripper, gripper=<file> flange=<link>."
         )
 

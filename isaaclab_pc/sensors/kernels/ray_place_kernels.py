@@ -7,13 +7,7 @@ import warp as wp
 
 from isaaclab_pc.sensors.kernels.ray_error_kernels import errant_rectangle, is_beside
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, crop_box, leaf_rectangle
-from isaaclab_pc.sensors.kernels.ray_tail_kernels import (
-    LEAST_TAIL,
-    NO_TAIL,
-    share_of_tail,
-    steepest_ratio,
-    tail_of_rectangle,
-)
+from isaaclab_pc.sensors.kernels.ray_tail_kernels import NO_TAIL, share_of_tail, steepest_ratio, tail_of_rectangle
 from isaaclab_pc.sensors.kernels.warp_base_kernels import permuted, sync_block
 from isaaclab_pc.sensors.realism.kernels import FLYING_PIXELS
 
@@ -137,7 +131,7 @@ def find_parts(
             tail = tail_of_rectangle(rectangle, pairs, ratio, number, camera, env, scene)
             share = share_of_tail(tail[0])
         drawn = ALL
-        if beside or tail[0] > LEAST_TAIL:
+        if beside or tail[0] > 0.0:
             drawn = num_drawn(area, share, wp.rand_init(error_key, -1 - index * PARTS * PARTS - part))
         tails[env, index, part] = wp.vec3f(tail[0], tail[1], drawn)
         total += wp.where(drawn == ALL, area, wp.int32(drawn))

@@ -29,8 +29,6 @@ from isaaclab_pc.sensors.realism.kernels import (
     structured_light_std,
 )
 
-LEAST_TAIL = wp.constant(0.0)
-"""Where a tail begins that is worth to be drawn from, in standard deviations."""
 NO_TAIL = wp.constant(-10.0)
 SLACK = wp.constant(1.0e-4)
 """Added to a reading by rounding, and by noise that differs between neighbouring pixels, at most [m]."""

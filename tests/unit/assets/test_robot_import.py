@@ -97,7 +97,7 @@ def test_the_files_are_a_robot(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert all(any("DriveAPI" in schema for schema in prim.GetAppliedSchemas()) for prim in moving)
 
     for name in ("my_arm", str(tmp_path / "robots" / "my_arm")):
-        cfg = find_robot(name).make_cfg("ovphysx")
+        cfg = find_robot(name)()
         assert cfg.arm_joints == tuple(f"joint{index}" for index in range(1, 7))
         assert cfg.tcp_offset == values["tcp_offset"]
         assert cfg.actuators["arm"].stiffness["joint4"] == cfg.actuators["arm"].stiffness["joint1"] / 4
@@ -105,7 +105,7 @@ def test_the_files_are_a_robot(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main([f"file={tmp_path / 'small.urdf'}", "name=my_arm"]) == 2
     Path("robots/my_arm/robot.yaml").write_text("usd: robot.usd", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"robot\.yaml.*arm_joints"):
-        find_robot("my_arm").make_cfg("ovphysx")
+        find_robot("my_arm")()
 
 
 UNLIMITED = FINGERS[0].replace('<limit lower="0.01" upper="0.05" effort="30" velocity="0.1"/>', "")
