@@ -81,7 +81,9 @@ def main() -> None:
     if args.envs < 2 * HELD_OUT:
         parser.error(f"--envs: {2 * HELD_OUT} at least, one in {HELD_OUT} is not learned from")
 
-    settings = choose_platform(compose([*args.settings, "obs=points"]))
+    env = [text for text in args.settings if text.startswith("env.")]
+    others = [text for text in args.settings if text not in env]
+    settings = choose_platform(compose([*others, "obs=points"], env))
     names = {gym_id: name for name, gym_id in our_tasks().items()}
     name = names.get(settings.task, settings.task)
     if name not in TARGETS:

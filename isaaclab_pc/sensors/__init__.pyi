@@ -11,6 +11,7 @@ from .realism.cfg import (
     GaussianNoiseCfg,
     StereoNoiseCfg,
     StructuredLightNoiseCfg,
+    short_range_stereo,
     stereo,
     structured_light,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "StereoNoiseCfg",
     "StructuredLightNoiseCfg",
     "cloud_points",
+    "short_range_stereo",
     "stereo",
     "structured_light",
 ]

@@ -20,7 +20,6 @@ from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
-from isaaclab_pc.sensors.realism.cfg import as_cfgs
 from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from isaaclab_pc.sensors.scene_cameras import (
     SemanticLabels,
@@ -76,13 +75,6 @@ class PointCloud(SensorBase):
 
     _depths: Mapping[str, torch.Tensor] | None = None
     """Depth images to use in the place of the cameras' own, while :meth:`points_of` runs."""
-
-    def __str__(self) -> str:
-        """Describe the sensor."""
-        return (
-            f"PointCloud: {self.cfg.num_points} points ({self.cfg.sampler}) of {', '.join(self.cfg.cameras)} "
-            f"in the frame {self.cfg.frame}; channels {', '.join(self.channels)}"
-        )
 
     @property
     def data(self) -> PointCloudData:
@@ -197,8 +189,12 @@ class PointCloud(SensorBase):
                 )
 
         near, self._far = zip(*map(depth_limits, self._cameras), strict=True)
-        errors = as_cfgs(self.cfg.realism)
-        self._realism = DepthRealism(errors, image_sizes, self._num_envs, self._device, self._far) if errors else None
+        self._realism = None
+        if self.cfg.realism:
+            of_cameras = {self.cfg.cameras.index(name): errors for name, errors in self.cfg.realism_of.items()}
+            self._realism = DepthRealism(
+                self.cfg.realism, image_sizes, self._num_envs, self._device, self._far, of_cameras
+            )
         if self.casts_rays:
             # Late: another renderer needs no ray tracer of Newton.
             from isaaclab_pc.sensors.cloud_rays import CloudRays

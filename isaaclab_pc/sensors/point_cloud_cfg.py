@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from isaaclab.sensors import SensorBaseCfg
@@ -114,6 +115,10 @@ class PointCloudCfg(SensorBaseCfg):
     """Errors of a real depth camera, or of several, of which each environment draws one at each reset; None is the
     renderer's exact depth."""
 
+    realism_of: dict[str, DepthRealismCfg] = field(default_factory=dict)
+    """Errors of single cameras, by name, in the place of those of ``realism`` where that is given: those of a
+    short-range camera on the hand, for one. All are as late as ``realism`` says."""
+
     dtype: Literal["float16", "float32"] = "float16"
     """Storage type. float16 rounds by at most 2^-11 of a coordinate: 0.25 mm below 1 m from the frame's origin, 0.5 mm
     below 2 m."""
@@ -142,6 +147,10 @@ class PointCloudCfg(SensorBaseCfg):
             raise ConfigError(f"points.source={self.source!r} is unknown: use one of {', '.join(get_args(Source))}.")
         for realism in as_cfgs(self.realism):
             realism.check("points.realism")
+        for name, realism in self.realism_of.items():
+            if name not in self.cameras:
+                raise ConfigError(f"points.realism_of: {name!r} is none of points.cameras={list(self.cameras)}.")
+            realism.check(f"points.realism_of[{name!r}]")
         check_cloud(image_sizes, self.num_points, self.sampler, self.crop_lower, self.crop_upper, self.voxel_size)
 
     def casts_rays(self, cameras: Sequence[Any]) -> bool:

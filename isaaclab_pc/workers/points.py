@@ -59,6 +59,8 @@ def _apply_realism(points: Any, kind: str | None, overrides: Sequence[str]) -> N
         points.realism = known_cameras[kind]() if kind in known_cameras else None
 
     cameras = as_cfgs(points.realism)
+    if cameras:
+        cameras += tuple(points.realism_of.values())
     if overrides and not cameras:
         raise ConfigError(
             f"{overrides[0]}: the camera has no errors. Give points.realism=structured_light or points.realism=stereo "
@@ -76,24 +78,3 @@ def _apply_realism(points: Any, kind: str | None, overrides: Sequence[str]) -> N
                 setattr(owner, name, parse_value(text))
     for camera in cameras:
         camera.check(_REALISM.rstrip("."))
-
-
-def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
-    """Refuse a workspace that the scene's only, fixed camera cannot see: every cloud would be empty.
-
-    Raises:
-        ConfigError: The message says where the camera stands.
-    """
-    if settings.crop is None or camera.offset.convention != "ros" or camera.spawn.distortion is not None:
-        return
-    is_fixed = camera.prim_path.rpartition("/")[0] == "{ENV_REGEX_NS}"
-    if not is_fixed or list(points.cameras) != ["camera"]:
-        return
-    from isaaclab_pc.sensors.visibility import can_see_box
-
-    lower, upper = zip(*settings.crop, strict=True)
-    if not can_see_box(camera, lower, upper):
-        raise ConfigError(
-            f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so each "
-            "cloud would be empty. Give a box in front of the camera, in the environment's frame."
-        )

@@ -22,7 +22,7 @@ from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.platform import driver_versions
 from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
-from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism
+from isaaclab_pc.workers.points import apply_points, is_of_realism
 
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
 
@@ -332,10 +332,8 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
         )
     apply_physics(env_cfg, settings.physics)
 
-    camera = env_cfg.scene.camera
-    if settings.obs == "points" and camera is not None:
+    if settings.obs == "points" and env_cfg.scene.camera is not None:
         check_points(env_cfg)
-        check_crop(camera, settings.points, env_cfg.scene.points)
 
 
 def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:

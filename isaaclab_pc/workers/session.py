@@ -93,7 +93,23 @@ def open_session(
             runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, settings.device)
         if watch is not None:
             watch.after_runner(runner)
+        warnings += warn_of_empty_clouds(env.unwrapped)
         yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
+
+
+def warn_of_empty_clouds(env: Any) -> list[str]:
+    """Return a warning where no environment has a point: nothing would be learned for as long as the run takes."""
+    # Loads the simulator, which is there by now.
+    from isaaclab_pc.sensors import PointCloud
+
+    sensors = env.scene.sensors.values() if hasattr(env, "scene") else ()
+    clouds = [sensor for sensor in sensors if isinstance(sensor, PointCloud)]
+    if not clouds or any(cloud.data.count.torch.any() for cloud in clouds):
+        return []
+    return [
+        "every cloud is empty: no camera sees anything in points.crop that is kept. scripts/view.py shows cameras, "
+        "crop and cloud"
+    ]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from isaaclab_pc.assets.objects.sets import check_set, load_set
 from isaaclab_pc.envs import PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.presets import newton_presets
-from isaaclab_pc.sensors import PointCloudCfg
+from isaaclab_pc.sensors import PointCloudCfg, short_range_stereo
 from isaaclab_pc.tasks.lift.lifting_env_cfg import LiftingEnvCfg
 from isaaclab_pc.terminal.screen import current
 
@@ -37,6 +37,7 @@ class LiftAnySceneCfg(PointCloudSceneCfg):
     points: PointCloudCfg | None = replace(
         workspace_points_cfg(256, (0.15, -0.45, 0.004), (0.85, 0.45, 0.6), cameras=("camera", "wrist_camera")),
         features=("normals",),
+        realism_of={"wrist_camera": short_range_stereo()},
     )
 
 

@@ -14,7 +14,7 @@ from isaaclab_pc.assets.peg import box_with_hole_cfg, peg_and_box_variants, peg_
 from isaaclab_pc.assets.primitives import table_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
 from isaaclab_pc.physics.presets import newton_presets
-from isaaclab_pc.sensors import PointCloudCfg
+from isaaclab_pc.sensors import PointCloudCfg, short_range_stereo
 
 _VARIANTS = peg_and_box_variants(16)
 
@@ -56,6 +56,7 @@ class PegInsertSceneCfg(PointCloudSceneCfg):
     points: PointCloudCfg | None = replace(
         workspace_points_cfg(512, (0.15, -0.6, 0.005), (0.85, 0.6, 0.5), cameras=("camera", "wrist_camera")),
         features=("normals",),
+        realism_of={"wrist_camera": short_range_stereo()},
     )
     clone_cfg: CloneCfg = CloneCfg(clone_strategy=same_variant_of_each)
 

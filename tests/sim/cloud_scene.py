@@ -94,6 +94,7 @@ def fine_cfg(source: str, noise: GaussianNoiseCfg | StereoNoiseCfg | StructuredL
 
 STEREO = StereoNoiseCfg(disparity_std=0.05, disparity_step=0.02, lateral_std=0.7, focal_length=None)
 STRUCTURED_LIGHT = StructuredLightNoiseCfg(focal_length=None)
+CLOSE = DepthRealismCfg(noise=STEREO, dropout=0.4, quantization=0.003, max_range=0.9, position_jitter=0.03)
 FINE_STEREO = StereoNoiseCfg(disparity_std=0.08, lateral_std=0.5)
 FINE_LIGHT = StructuredLightNoiseCfg(scale=1.3)
 SHADOW_BASELINE = 0.8  # [m], long, since a pixel is large
@@ -156,9 +157,10 @@ class SceneCfg(InteractiveSceneCfg):
     shadowed: PointCloudCfg = in_camera_cfg(realism=DepthRealismCfg(shadow_baseline=SHADOW_BASELINE))
     steep_too: PointCloudCfg = in_camera_cfg(features=("normals",))
     flat_alone: PointCloudCfg = in_camera_cfg(realism=DepthRealismCfg(max_incidence=MAX_INCIDENCE))
+    of_nothing: PointCloudCfg = cloud_cfg(crop_lower=(9.0, 9.0, 9.0), crop_upper=(10.0, 10.0, 10.0))
     few_rays: PointCloudCfg = compared_cfg("rays", num_points=40)
-    gaussian_rays: PointCloudCfg = erring_cfg("rays", GaussianNoiseCfg(std=0.004))
-    gaussian_image: PointCloudCfg = erring_cfg("image", GaussianNoiseCfg(std=0.004))
+    gaussian_rays: PointCloudCfg = erring_cfg("rays", GaussianNoiseCfg(std=0.004), realism_of={"wrist": CLOSE})
+    gaussian_image: PointCloudCfg = erring_cfg("image", GaussianNoiseCfg(std=0.004), realism_of={"wrist": CLOSE})
     stereo_rays: PointCloudCfg = erring_cfg("rays", STEREO)
     stereo_image: PointCloudCfg = erring_cfg("image", STEREO)
     light_rays: PointCloudCfg = erring_cfg("rays", STRUCTURED_LIGHT)

@@ -2,6 +2,7 @@
 """The sensor in a plain Isaac Lab environment: two cameras, one of them on the wrist, on real physics."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
+from isaaclab_pc.workers.session import warn_of_empty_clouds
 from tests.sim.cloud_scene import (
     CUBE_EDGE,
     MAX_INCIDENCE,
@@ -303,6 +305,15 @@ def test_rays_find_as_much_as_images_where_only_errors_make_points(moved: PlainE
     assert (image[:, 1] > 200).all(), "the cube is seen"
     normal = (rays - image) / ((rays_var + image_var) / frames).sqrt().clamp(min=1e-3)
     assert normal.abs().max() < 5.0
+
+
+def test_a_run_is_warned_where_all_its_clouds_are_empty(moved: PlainEnv) -> None:
+    def env_with(*names: str) -> Any:
+        return SimpleNamespace(scene=SimpleNamespace(sensors={name: moved.scene[name] for name in names}))
+
+    assert warn_of_empty_clouds(env_with("front", "points", "of_nothing")) == []
+    assert warn_of_empty_clouds(env_with("front")) == []
+    assert len(warn_of_empty_clouds(env_with("front", "of_nothing"))) == 1
 
 
 def test_what_the_projector_does_not_see_is_a_miss(moved: PlainEnv) -> None:

@@ -123,7 +123,7 @@ def depths_before_noise(place: wp.vec3i, errors: Errors, env: wp.int32, scene: S
     The pixel is (camera, row, column).
     """
     camera = scene.cameras[place[0]]
-    p = scene.parameters[env]
+    p = scene.parameters[env, place[0]]
     depths = crop_depths(center_of_pixel(place[1], place[2], camera), scene.matrices[env, place[0]], scene)
     depths = wp.vec2f(wp.max(depths[0], p[MIN_RANGE]), wp.min(depths[1], p[MAX_RANGE]))
     if depths[0] > depths[1]:
@@ -163,7 +163,7 @@ def may_be_valid(place: wp.vec3i, errors: Errors, env: wp.int32, scene: Scene) -
     if depths[0] > depths[1]:
         return False
 
-    p = scene.parameters[env]
+    p = scene.parameters[env, place[0]]
     err = scene.errors[place[0]]
     k = pinhole_of(scene.cameras[place[0]], env)
     # How far a pixel looks aside depends on the angle of incidence: by the least, or by the most, or between.
@@ -191,7 +191,7 @@ def may_be_valid(place: wp.vec3i, errors: Errors, env: wp.int32, scene: Scene) -
 @wp.func
 def farthest_shift(env: wp.int32, index: wp.int32, scene: Scene) -> wp.float32:
     """Return how far aside a pixel may look, or find the surface that it is mixed with [px]."""
-    p = scene.parameters[env]
+    p = scene.parameters[env, index]
     k = pinhole_of(scene.cameras[index], env)
     lateral = lateral_std(MAX_ANGLE_RATIO, p)
     shift = LARGEST_NORMAL * lateral * k[0] / focal_length_of(k, p)
@@ -207,7 +207,7 @@ def errant_box(
     center = (lower + upper) * 0.5
     half = (upper - lower) * 0.5
     distance = wp.length(center - wp.transform_get_translation(camera.poses[0, env])) + wp.length(half)
-    p = scene.parameters[env]
+    p = scene.parameters[env, index]
     k = pinhole_of(camera, env)
     most = LARGEST_NORMAL * p[NOISE]
     there = wp.vec2f(distance, distance)

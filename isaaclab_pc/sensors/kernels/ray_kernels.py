@@ -93,7 +93,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
     @wp.func
     def is_in_shadow(at: wp.vec3f, place: wp.vec3i, env: wp.int32, scene: Scene) -> wp.bool:
         """Tell whether something is between a point in the world and the camera's projector."""
-        baseline = scene.parameters[env][SHADOW_BASELINE]
+        baseline = scene.parameters[env, place[0]][SHADOW_BASELINE]
         if baseline == 0.0:
             return False
         projector = wp.transform_point(scene.cameras[place[0]].poses[0, env], wp.vec3f(baseline, 0.0, 0.0))
@@ -117,7 +117,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         errors = Errors()
         if wp.static(with_errors):
             number = row * camera.width + column
-            errors = draw_errors(error_key, number, scene.parameters[env], scene.errors[place[0]])
+            errors = draw_errors(error_key, number, scene.parameters[env, place[0]], scene.errors[place[0]])
             errors.flies = errors.flies or at.is_mixture
             if at.tail[0] > 0.0:
                 leaf = scene.leaves[scene.leaf_starts[env] + at.leaf]
@@ -144,7 +144,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
             theta = wp.acos(wp.min(wp.abs(wp.dot(wp.normalize(hit.normal), ray.forward)), 1.0))
             k = pinhole_of(camera, env)
             z = corrupt_pixel(
-                scene, env, row, column, z, theta, k, scene.parameters[env], scene.errors[place[0]], errors
+                scene, env, row, column, z, theta, k, scene.parameters[env, place[0]], scene.errors[place[0]], errors
             )
         # Written so that NaN is a miss.
         if not (z > camera.near and z < camera.far):

@@ -126,7 +126,7 @@ def find_parts(
         rectangle = part_of(r, part, parts)
         area = area_of(rectangle)
         tail = wp.vec2f()
-        share = scene.parameters[env][FLYING_PIXELS]
+        share = scene.parameters[env, camera][FLYING_PIXELS]
         if parts > 1:
             tail = tail_of_rectangle(rectangle, pairs, ratio, number, camera, env, scene)
             share = share_of_tail(tail[0])

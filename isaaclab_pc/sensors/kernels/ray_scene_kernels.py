@@ -55,8 +55,8 @@ class Scene:
     """Pixels at which rays are cast before no further round is begun."""
     errors: wp.array(dtype=ErrorCamera)
     """How each camera errs, shape (C,); empty where none does."""
-    parameters: wp.array(dtype=Parameters)
-    """How large the errors of each environment are, shape (N,)."""
+    parameters: wp.array2d(dtype=Parameters)
+    """How large the errors of each environment and camera are, shape (N, C)."""
     misplaced: wp.vec2f
     """How far a point may be misplaced by errors of the calibration [m], and further per metre of its distance."""
     flies: wp.bool

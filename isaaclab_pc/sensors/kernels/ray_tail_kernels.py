@@ -62,7 +62,7 @@ def steepest_ratio(leaf: wp.int32, index: wp.int32, env: wp.int32, scene: Scene)
         theta = wp.acos(wp.min(wp.abs(forward[face]), 1.0))
         if eye[face] > scene.shapes.lowers[leaf][face] and eye[face] < scene.shapes.uppers[leaf][face]:
             continue
-        if theta <= scene.parameters[env][MAX_INCIDENCE]:
+        if theta <= scene.parameters[env, index][MAX_INCIDENCE]:
             ratio = wp.max(ratio, angle_ratio(theta))
     return ratio
 
@@ -106,7 +106,7 @@ def tail_of(
         return tail
 
     depth = ahead / along
-    p = scene.parameters[env]
+    p = scene.parameters[env, index]
     last = (wp.where(tail.rises, scene.crop_upper[axis], scene.crop_lower[axis]) - start) / step
     last += 0.5 * p[QUANTIZATION] + SLACK
     if last <= 0.0 or depth <= last:

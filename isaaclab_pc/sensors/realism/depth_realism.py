@@ -2,7 +2,8 @@
 """Errors of a real depth camera, put on rendered depth, on the camera's calibration and on the time of a frame."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -34,6 +35,8 @@ _CALIBRATION_COLUMNS = 9
 class DepthRealism:
     """Applies a :class:`DepthRealismCfg`, or one of several in each environment, to the depth cameras.
 
+    Single cameras may have errors of their own.
+
     :meth:`redraw` draws what stays the same for an episode (which of several, values between bounds, calibration
     errors, latency), :meth:`corrupt` the noise of a frame. Equal keys give equal errors, at any index of an
     environment. No method waits for the device or allocates anything of the images' size after the first call, so a
@@ -47,6 +50,7 @@ class DepthRealism:
         num_envs: int,
         device: str,
         far: Sequence[float] | None = None,
+        of_cameras: Mapping[int, DepthRealismCfg] = MappingProxyType({}),
     ) -> None:
         """Allocate what an episode keeps, and draw the first.
 
@@ -57,12 +61,14 @@ class DepthRealism:
             device: Torch device.
             far: Depth from which each camera's pixel is a miss [m], for a renderer that writes its far clip where it
                 hits nothing: noise would turn the clip into a wall. None: infinity.
+            of_cameras: Errors of cameras, by index, that have others than ``cfg``; frames are as old as it says.
 
         Raises:
             ConfigError: A setting is out of its range.
         """
-        self.cfgs = as_cfgs(cfg)
-        """Errors among which each environment draws."""
+        drawn = as_cfgs(cfg)
+        self.cfgs = (*drawn, *of_cameras.values())
+        """Errors among which each environment draws, then those of single cameras."""
         for one in self.cfgs:
             one.check()
         wp.init()
@@ -70,6 +76,11 @@ class DepthRealism:
         self.device = torch.empty(0, device=device).device
         self._sizes = [(int(height), int(width)) for height, width in image_sizes]
         self._env_ids = torch.arange(num_envs, device=self.device)
+        self._num_drawn = len(drawn)
+        own = [-1] * len(self._sizes)
+        for position, camera in enumerate(of_cameras):
+            own[camera] = len(drawn) + position
+        self._own = torch.tensor(own, device=self.device)
 
         self._read_settings([float("inf")] * len(self._sizes) if far is None else far)
         self._allocate_calibration()
@@ -93,16 +104,17 @@ class DepthRealism:
         self._expect("keys", keys, torch.int64, self.num_envs)
 
         unit = self._draw(keys, _PIXEL_STREAM, kernels.NUM_COLUMNS + 1)
-        chosen = (unit[:, -1] * len(self.cfgs)).long()
+        of_env = (unit[:, -1] * self._num_drawn).long()
+        chosen = torch.where(self._own < 0, of_env[:, None], self._own)
         if self.corrupts:
-            drawn = self._low[chosen] + unit[:, :-1] * self._span[chosen]
+            drawn = self._low[chosen] + unit[:, None, :-1] * self._span[chosen]
             _overwrite(self.parameters, mask, drawn)
 
         if self._errs_in_pose or self._errs_in_intrinsics:
             self._redraw_calibration(mask, keys, self._limits[chosen])
 
         if self._longest_lag > 0:
-            low, high = self._lag_bounds[chosen].unbind(dim=1)
+            low, high = self._lag_bounds[of_env].unbind(dim=1)
             unit = self._draw(keys, _LATENCY_STREAM, 1)[:, 0]
             _overwrite(self._lag, mask, low + (unit * (high - low + 1)).long())
             self._frames.masked_fill_(mask, 0)
@@ -160,7 +172,7 @@ class DepthRealism:
                 wp.from_torch(intrinsics),
                 wp.from_torch(keys),
                 wp.from_torch(self._no_mask if mask is None else mask),
-                wp.from_torch(self.parameters, dtype=kernels.Parameters),
+                wp.from_torch(self.parameters[:, camera], dtype=kernels.Parameters),
                 self.cameras[camera],
                 env_bits,
                 wp.from_torch(image),
@@ -241,8 +253,8 @@ class DepthRealism:
         # Not high - low in torch: infinity less infinity is NaN.
         spans = [[0.0 if low == high else high - low for low, high in row] for row in ranges]
         self._span = torch.tensor(spans, device=self.device)
-        self.parameters = torch.zeros(self.num_envs, kernels.NUM_COLUMNS, device=self.device)
-        """Errors that each environment has drawn, shape (N, columns), in the order of the kernels' columns."""
+        self.parameters = torch.zeros(self.num_envs, len(self._sizes), kernels.NUM_COLUMNS, device=self.device)
+        """Errors of each camera in each environment, shape (N, C, columns), in the order of the kernels' columns."""
 
         self.cameras = self._make_cameras(far)
         """A ``kernels.Camera`` for each camera."""
@@ -272,7 +284,7 @@ class DepthRealism:
     def _allocate_delay(self) -> None:
         ages = [(cfg.latency, cfg.latency) if isinstance(cfg.latency, int) else cfg.latency for cfg in self.cfgs]
         self._lag_bounds = torch.tensor(ages, device=self.device)
-        self._longest_lag = max(longest for _, longest in ages)
+        self._longest_lag = max(longest for _, longest in ages[: self._num_drawn])
         self._lag = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._frames = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._rings: list[torch.Tensor] = []
@@ -294,8 +306,8 @@ class DepthRealism:
     def _redraw_calibration(self, mask: torch.Tensor, keys: torch.Tensor, limits: torch.Tensor) -> None:
         num_cameras = len(self._sizes)
         unit = self._draw(keys, _CALIBRATION_STREAM, num_cameras * _CALIBRATION_COLUMNS)
-        error = (2.0 * unit - 1.0).view(self.num_envs, num_cameras, _CALIBRATION_COLUMNS).transpose(0, 1) * limits
-        position, rotation, focal, principal_point = error.split([3, 3, 1, 2], dim=-1)
+        error = (2.0 * unit - 1.0).view(self.num_envs, num_cameras, _CALIBRATION_COLUMNS) * limits
+        position, rotation, focal, principal_point = error.transpose(0, 1).split([3, 3, 1, 2], dim=-1)
 
         turn = quat_from_angle_axis(rotation.norm(dim=-1).flatten(), rotation.reshape(-1, 3))
         factor = torch.ones_like(self._intrinsics_factor)

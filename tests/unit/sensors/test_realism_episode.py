@@ -137,6 +137,25 @@ def test_of_several_cameras_each_environment_draws_one_and_errs_as_it() -> None:
     assert (as_one.sum(dim=1) > num_envs / 5).all()
 
 
+def test_a_camera_with_errors_of_its_own_has_those_and_the_frames_age_of_the_others() -> None:
+    num_envs, size = 20, 12
+    shared, own = replace(everything(), latency=1), DepthRealismCfg(noise=StereoNoiseCfg(), rotation_jitter=0.1)
+    sizes = [(size, size)] * 2
+    depth, intrinsics, keys = 1.0 + torch.rand(num_envs, size, size), pinhole(num_envs, size), make_keys(num_envs)
+    pos, quat = poses(num_envs)
+    mixed = DepthRealism(shared, sizes, num_envs, "cpu", of_cameras={1: own})
+    for camera, alone in enumerate(DepthRealism(cfg, sizes, num_envs, "cpu") for cfg in (shared, own)):
+        assert torch.equal(
+            mixed.corrupt(camera, depth, intrinsics, keys), alone.corrupt(camera, depth, intrinsics, keys)
+        )
+        believed = mixed.calibrate(camera, intrinsics, pos, quat), alone.calibrate(camera, intrinsics, pos, quat)
+        assert all(torch.equal(a, b) for a, b in zip(*believed, strict=True))
+
+    for frame in range(3):
+        (delayed,) = mixed.delay(torch.full((num_envs,), float(frame)))
+    assert (delayed == 1.0).all()
+
+
 def test_what_is_drawn_for_an_episode_is_independent() -> None:
     num_envs = 900
     cfg = DepthRealismCfg(noise=GaussianNoiseCfg(std=(0.0, 0.1)), position_jitter=0.1, latency=(1, 4))

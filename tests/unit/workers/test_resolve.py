@@ -25,7 +25,6 @@ from isaaclab_pc.workers.resolve import resolve
 
 CARTPOLE = "task=Isaac-Cartpole-Direct"
 STEREO = "points.realism=stereo"
-UNSEEN = "points.crop=[[99,100],[0,1],[0,1]]"
 REALISM = "env.scene.points.realism"
 ENCODER = "agent.actor.encoder.point_encoder"
 
@@ -192,7 +191,6 @@ def test_two_runs_share_no_config():
         (["encoder=dp3", "obs=depth"], r"^encoder=dp3: obs=depth"),
         ([CARTPOLE, "recurrent=gru"], r"^recurrent=gru: .* Isaac-Cartpole"),
         (["encoder=dp3", f"{ENCODER}=pointnet"], rf"^encoder=dp3 and {ENCODER}=pointnet"),
-        ([UNSEEN], r"^points\.crop="),
         (["obs=depth", STEREO], r"^points\.realism=stereo with obs=depth"),
         (["obs=depth", "env.scene.camera.width=32"], r"camera\.width=32 with obs=depth: .*env\.depth_size"),
         ([f"{REALISM}.dropout=0.1"], rf"^{REALISM}\.dropout=0\.1: .* points\.realism="),
@@ -219,9 +217,8 @@ def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, messag
         resolved(*settings)
 
 
-@pytest.mark.parametrize("setting", ["points.num_points=100000", UNSEEN])
-def test_without_clouds_their_settings_are_no_matter(setting):
-    assert resolved("obs=state", setting).env_cfg.obs == "state"
+def test_without_clouds_their_settings_are_no_matter():
+    assert resolved("obs=state", "points.num_points=100000").env_cfg.obs == "state"
 
 
 def test_a_task_of_another_package_is_guarded_as_set():

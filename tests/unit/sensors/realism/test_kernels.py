@@ -29,7 +29,7 @@ def test_any_number_of_threads_makes_the_same_image(env_bits: int) -> None:
         dim=num_envs << env_bits,
         inputs=[
             *(wp.from_torch(tensor) for tensor in (depth, intrinsics, keys, mask)),
-            wp.from_torch(realism.parameters, dtype=kernels.Parameters),
+            wp.from_torch(realism.parameters[:, 0], dtype=kernels.Parameters),
             realism.cameras[0],
             env_bits,
             wp.from_torch(image),
