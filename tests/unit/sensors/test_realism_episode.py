@@ -153,7 +153,7 @@ def test_a_camera_with_errors_of_its_own_has_those_and_the_frames_age_of_the_oth
 
     for frame in range(3):
         (delayed,) = mixed.delay(torch.full((num_envs,), float(frame)))
-    assert (delayed == 1.0).all()
+    assert torch.equal(delayed, torch.ones(num_envs))
 
 
 def test_what_is_drawn_for_an_episode_is_independent() -> None:
