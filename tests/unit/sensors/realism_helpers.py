@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cameras, keys and settings for the tests of the depth camera's errors."""
 
+from typing import Any
+
 import torch
 
 from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, StructuredLightNoiseCfg
@@ -20,7 +22,7 @@ def make_keys(num_envs: int, frame: int = 0) -> torch.Tensor:
     return keyed_hash(7, torch.arange(num_envs), frame).int()
 
 
-def make(cfg: DepthRealismCfg, num_envs: int, height: int, width: int | None = None, **kwargs: list) -> DepthRealism:
+def make(cfg: DepthRealismCfg, num_envs: int, height: int, width: int | None = None, **kwargs: Any) -> DepthRealism:
     return DepthRealism(cfg, [(height, width or height)], num_envs, "cpu", **kwargs)
 
 
