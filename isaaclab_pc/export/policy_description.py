@@ -194,6 +194,7 @@ def _describe_cloud(env: PointCloudEnv) -> dict[str, Any]:
     assert sensor is not None
     cfg = sensor.cfg
     realism: Any = as_cfgs(cfg.realism)
+    realism_of: Any = cfg.realism_of if realism else {}
     return {
         "cameras": list(cfg.cameras),
         "num_points": cfg.num_points,
@@ -211,4 +212,5 @@ def _describe_cloud(env: PointCloudEnv) -> dict[str, Any]:
         "removed": _REMOVED,
         "rounded_to": cfg.dtype,
         "realism": [camera.to_dict() for camera in realism],
+        "realism_of": {name: camera.to_dict() for name, camera in realism_of.items()},
     }
