@@ -32,6 +32,9 @@ class ImitationCfg:
     replay_samples: int = 400_000
     """Samples that are held; the oldest go first."""
 
+    demos: str | None = None
+    """File of demonstrations to learn from alone; None: the teacher is asked."""
+
     refill_samples: int = 40_960
     """Samples that all ranks collect after a resume, which starts with an empty replay, before the student learns
     again."""

@@ -40,6 +40,7 @@ Examples
   python scripts/train.py task=lift num_envs=32 max_iterations=5    a short try of another task
   python scripts/train.py task=lift teacher=<run>              imitate a policy that was trained with obs=state
   python scripts/train.py task=lift teacher=train              train that policy first: no expert is needed
+  python scripts/train.py task=lift demos=<file>               imitate what scripts/demo.py recorded, and nothing else
   python scripts/train.py task=lift init=pretrained env.randomization=hard    go on from a policy, with PPO
   python scripts/train.py runner=rl_games physics=newton_mjwarp     another library, another physics backend
   python scripts/train.py resume=latest                        go on with the latest run of this task

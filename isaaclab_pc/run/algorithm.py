@@ -18,6 +18,9 @@ EXPERT = "expert"
 TRAIN = "train"
 """The value of ``teacher`` that names a policy which is yet to be trained, with PPO on the state."""
 
+DEMOS_NUM_ENVS = 64
+"""Environments of ``num_envs=auto`` with ``demos``: nothing is learned from them."""
+
 _NETWORKS = ("agent.student.", "agent.actor.")
 """Beginnings of the fields of a distilled policy's network, and of those of one that PPO went on from."""
 
@@ -54,7 +57,10 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     init = settings.init
     if chosen == "distill":
         _check_distill(settings)
-        teacher = _find_teacher(settings)
+        if settings.demos is None:
+            teacher = _find_teacher(settings)
+        else:
+            settings = _with_demos(settings, settings.demos)
     else:
         _check_rewards(settings, chosen)
         if begins and init is not None:
@@ -74,7 +80,7 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
             }
             settings = settings.with_values(own)
 
-    taught = f" teacher={teacher}" if chosen == "distill" else ""
+    taught = f" teacher={teacher}" if teacher is not None else ""
     begun = f" init={init}" if init is not None else ""
     chosen_settings = {"algorithm": chosen, "teacher": teacher, "init": init, "agent": _agent(settings)}
     current().decide(f"algorithm={chosen}{taught}{begun} ({reason})", **chosen_settings)
@@ -101,6 +107,8 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
 
 def _recommended(settings: RunSettings) -> tuple[str, str]:
     """Return the algorithm that ``auto`` means, and why."""
+    if settings.demos is not None:
+        return "distill", "auto: demonstrations are given"
     if settings.teacher is not None:
         return "distill", "auto: a teacher is given"
     if settings.init is not None:
@@ -142,7 +150,7 @@ def _check_recurrent(settings: RunSettings, chosen: str) -> None:
 
 
 def _check_rewards(settings: RunSettings, chosen: str) -> None:
-    for key in ("teacher", "replay_samples"):
+    for key in ("teacher", "demos", "replay_samples"):
         value = getattr(settings, key)
         if value is not None:
             raise ConfigError(f"{key}={value} has no effect with algorithm={chosen}: give algorithm=distill.")
@@ -161,6 +169,19 @@ def _check_distill(settings: RunSettings) -> None:
             f"init={settings.init} has no effect with algorithm=distill: leave out teacher and algorithm, and PPO goes "
             "on from that policy."
         )
+
+
+def _with_demos(settings: RunSettings, demos: str) -> RunSettings:
+    """Return the settings with the file's full path, and with a number of environments."""
+    for key in ("teacher", "replay_samples"):
+        value = getattr(settings, key)
+        if value is not None:
+            raise ConfigError(f"{key}={value} has no effect with demos={demos}: leave out one of them.")
+    path = Path(demos).resolve()
+    if not path.is_file():
+        raise ConfigError(f"demos={demos}: there is no such file. scripts/demo.py task={settings.task} records one.")
+    num_envs = DEMOS_NUM_ENVS if settings.num_envs == "auto" else settings.num_envs
+    return settings.with_values({"demos": str(path), "num_envs": num_envs})
 
 
 def _find_teacher(settings: RunSettings) -> str:

@@ -102,6 +102,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         experiment=experiment,
         replay_samples=settings.replay_samples,
         teacher=_find_teacher(settings),
+        demos=Path(settings.demos) if settings.demos is not None else None,
         init=Path(settings.init) if settings.init is not None else None,
     )
     adapter.configure(agent_cfg, options)

@@ -83,6 +83,9 @@ class LearnerOptions:
     teacher: TeacherPolicy | None = None
     """The policy that distillation imitates; None: the task's expert."""
 
+    demos: Path | None = None
+    """Demonstrations that distillation learns from alone; None: it asks the teacher."""
+
     init: Path | None = None
     """Checkpoint of the policy that PPO fine-tunes; None: PPO starts from nothing."""
 

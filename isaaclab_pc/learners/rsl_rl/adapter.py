@@ -30,7 +30,11 @@ from isaaclab_pc.learners.common.iteration_metrics import (
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
+from isaaclab_pc.learners.rsl_rl.replay import num_steps_of
 from isaaclab_pc.tensors.distributed import world_rank, world_size
+
+_STEPS_BESIDE_DEMOS = 16
+"""Steps of each environment per iteration where nothing is learned from them: they show the success."""
 
 
 class RslRlRunner(Runner):
@@ -146,6 +150,9 @@ class RslRlAdapter(Adapter):
 
         if options.init is not None:
             agent_cfg.algorithm.checkpoint = str(options.init)
+        if options.demos is not None:
+            agent_cfg.algorithm.demos = str(options.demos)
+            agent_cfg.algorithm.replay_samples = num_steps_of(options.demos)
         if options.replay_samples is not None:
             agent_cfg.algorithm.replay_samples = options.replay_samples
         if options.teacher is not None:
@@ -222,6 +229,8 @@ class _Library(OnPolicyRunner):
             reward = torch.no_grad()(curiosity.get_intrinsic_reward)
             curiosity.get_intrinsic_reward = torch.inference_mode(False)(reward)
 
+        if getattr(alg, "demos", None) is not None:
+            self.cfg["num_steps_per_env"] = _STEPS_BESIDE_DEMOS
         self.logger = _Logger(env.num_envs, self.cfg["num_steps_per_env"], device)
         stepped: Any = env
         stepped.step = self.logger.env_clock(env.step)

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from isaaclab_pc.agents.distill import ImitationCfg
 from isaaclab_pc.learners.common.checkpoint_file import acting_weights, check_weights, load_checkpoint
-from isaaclab_pc.learners.rsl_rl.replay import ReplayBuffer
+from isaaclab_pc.learners.rsl_rl.replay import ReplayBuffer, add_demos
 
 _CONSTANT_SHARE = 2.0 / 3.0
 """Share of a run before the learning rate falls."""
@@ -103,7 +103,8 @@ class ReplayDistillation(Distillation):
     """RSL-RL's distillation with a replay, after DAgger (Ross, Gordon and Bagnell, AISTATS 2011).
 
     Teacher and student take turns in each environment, so the teacher also acts in states that the student reached.
-    Each sample is labelled with the teacher's action. All samples are kept, up to the replay's capacity: a student that
+    Each sample is labelled with the teacher's action. With ``demos`` the student has no teacher but a file's actions,
+    and acts by itself. All samples are kept, up to the replay's capacity: a student that
     learned from the newest alone would forget the states that it no longer visits.
 
     RSL-RL's rollout storage is not used.
@@ -147,6 +148,9 @@ class ReplayDistillation(Distillation):
         self.samples = 0
         """Samples that were collected since the start of the run by all ranks, those before a resume included."""
 
+        self.demos: Path | None = Path(settings.demos) if settings.demos is not None else None
+        """File that the student learns from alone; None: it asks the teacher."""
+
         self._settings = settings
         self._shapes = shapes
         self._num_actions = env.num_actions
@@ -175,16 +179,22 @@ class ReplayDistillation(Distillation):
     def train_mode(self) -> None:
         """Make the replay and prepare the teacher: RSL-RL calls this when a training begins."""
         super().train_mode()
-        self._prepare_teacher()
+        if self.demos is None:
+            self._prepare_teacher()
         if self._shortening is not None:
             self._shortening.forget()
         if self.replay is None:
             self.replay = ReplayBuffer(self._shapes, self._num_actions, self._settings.replay_samples, self.device)
+            if self.demos is not None:
+                add_demos(self.replay, self.demos)
+                self._update_normalization(len(self.replay))
 
     def act(self, obs: TensorDict) -> Tensor:
         """Keep the observations with the teacher's actions, and return actions (N, A) of teacher or student."""
         assert self.replay is not None
         student = self.student(obs, stochastic_output=True)
+        if self.demos is not None:
+            return student
         labels = self.teacher(obs).to(self.device)
         # A state that the guard is about to reset can have no right action; the student learns nothing from its own.
         labels = torch.where(labels.isfinite(), labels, student).clamp(-1.0, 1.0)
@@ -208,7 +218,8 @@ class ReplayDistillation(Distillation):
 
     def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
         """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
-        self.samples += dones.shape[0] * self.gpu_world_size
+        if self.demos is None:
+            self.samples += dones.shape[0] * self.gpu_world_size
         if self._shortening is not None:
             self._shortening.after_step(dones)
 
@@ -225,7 +236,7 @@ class ReplayDistillation(Distillation):
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
 
-        share = {"expert_share": self.expert_share}
+        share = {"expert_share": self.expert_share} if self.demos is None else {}
         steps = self.num_learning_epochs * self._settings.num_mini_batches
         if len(self.replay) < self._needed_samples:
             self._owed_steps += steps
@@ -236,10 +247,8 @@ class ReplayDistillation(Distillation):
         self._owed_steps -= made_up
         steps += made_up
 
-        vectors = [name for name, shape in self._shapes.items() if len(shape) == 1]
-        if vectors:
-            newest = min(self._new_samples, len(self.replay))
-            self.student.update_normalization(self.replay.newest(newest, vectors))
+        if self.demos is None:
+            self._update_normalization(min(self._new_samples, len(self.replay)))
 
         size = max(1, self._new_samples // self._settings.num_mini_batches)
         total = torch.zeros(2, device=self.device)
@@ -255,6 +264,12 @@ class ReplayDistillation(Distillation):
 
         motion, gripper = (total / steps).tolist()
         return {"motion": motion, **({} if self._gripper_gain is None else {"gripper": gripper}), **share}
+
+    def _update_normalization(self, newest: int) -> None:
+        assert self.replay is not None
+        vectors = [name for name, shape in self._shapes.items() if len(shape) == 1]
+        if vectors:
+            self.student.update_normalization(self.replay.newest(newest, vectors))
 
     def save(self) -> dict[str, Any]:
         """Return the student, the optimizer and the progress. The replay is left out: it is collected anew."""

@@ -3,10 +3,14 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+
+from isaaclab_pc.demos.datasets import Episodes, Transitions
+from isaaclab_pc.errors import ConfigError
 
 
 class ReplayBuffer:
@@ -28,6 +32,8 @@ class ReplayBuffer:
             for name, shape in shapes.items()
         }
         self._labels = torch.empty(capacity, num_actions, device=device).fill_(0.0)
+        self.shapes = {**{name: tuple(shape) for name, shape in shapes.items()}, "actions": (num_actions,)}
+        """Shapes of a sample's observation groups and actions, by name."""
         self._capacity = capacity
         self._added = 0
 
@@ -65,3 +71,36 @@ class ReplayBuffer:
         """Return groups of the samples that were added last, batch (count,), the oldest first."""
         last = torch.arange(self._added - count, self._added, device=self._labels.device) % self._capacity
         return TensorDict({name: self._groups[name][last] for name in names}, batch_size=[count])
+
+
+def num_steps_of(demos: Path) -> int:
+    """Return how many steps the episodes of a file of demonstrations have.
+
+    Raises:
+        ConfigError: It holds no episodes, or is no such file.
+    """
+    try:
+        count = len(Transitions(demos, ("actions",)))
+    except (OSError, KeyError) as error:
+        raise ConfigError(f"demos={demos} is no file of demonstrations ({error}): see docs/demos.md.") from error
+    if count == 0:
+        raise ConfigError(f"demos={demos} holds no episodes: record some with scripts/demo.py.")
+    return count
+
+
+def add_demos(replay: ReplayBuffer, demos: Path) -> None:
+    """Add all steps of a file of demonstrations.
+
+    Raises:
+        ConfigError: Its observations or actions are not those of the policy.
+    """
+    for item in Episodes(demos, ("obs", "actions")):
+        values = {**item["obs"], "actions": item["actions"].float()}
+        for name, shape in replay.shapes.items():
+            there = tuple(values[name].shape[1:]) if name in values else "not there"
+            if there != shape:
+                raise ConfigError(
+                    f"demos={demos}: {name} are {there} in a step of the file, and {shape} in this run. Give the "
+                    "settings that it was recorded with, or record it with those of the run."
+                )
+        replay.add(values, values["actions"])

@@ -12,7 +12,7 @@ import pytest
 from isaaclab_pc.cli import task_names
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.run.algorithm import choose_algorithm, teacher_settings
+from isaaclab_pc.run.algorithm import DEMOS_NUM_ENVS, choose_algorithm, teacher_settings
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
@@ -132,11 +132,25 @@ def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_st
         (["task=lift", "recurrent=gru", "runner=skrl"], r"^recurrent=gru with runner=skrl .* rsl_rl and rl_games"),
         (["task=lift", "recurrent=lstm", "algorithm=distill"], r"^recurrent=lstm .* algorithm=distill"),
         (["task=lift", "recurrent=gru", "init=pretrained"], r"^recurrent=gru with init=pretrained"),
+        (["task=push", "demos=nowhere.hdf5"], r"^demos=nowhere\.hdf5: .* scripts/demo\.py"),
+        (["task=push", "demos=a.hdf5", "teacher=expert"], r"^teacher=expert .* demos=a\.hdf5"),
+        (["task=push", "demos=a.hdf5", "replay_samples=5000"], r"^replay_samples=5000 .* demos=a\.hdf5"),
+        (["task=push", "demos=a.hdf5", "algorithm=ppo"], r"^demos=a\.hdf5 .* algorithm=distill"),
+        (["task=push", "demos=a.hdf5", "runner=skrl"], r"runner=skrl: .* runner=rsl_rl"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         choose(*arguments)
+
+
+@pytest.mark.parametrize(("given", "num_envs"), [("auto", DEMOS_NUM_ENVS), ("8", 8)])
+def test_demonstrations_need_neither_an_expert_nor_a_search(given: str, num_envs: int, folder: Path) -> None:
+    (folder / "a.hdf5").touch()
+    chosen = choose_algorithm(composed("task=push", "demos=a.hdf5", f"num_envs={given}"))
+    assert (chosen.algorithm, chosen.teacher, chosen.num_envs) == ("distill", None, num_envs)
+    assert chosen.demos == str(folder / "a.hdf5")
+    assert choose_algorithm(chosen) == chosen
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ VALID_BY_KEY: dict[str, SearchStrategy[Any]] = {
     "task": st.sampled_from(["reach", TASK]),
     "resume": st.none() | st.sampled_from(["latest", "best", "logs/rsl_rl/reach/2026", "a b/model_3.pt"]),
     "init": st.none() | st.sampled_from(["pretrained", "logs/rsl_rl/reach/2026", "a b/model_3.pt"]),
+    "demos": st.none() | st.sampled_from(["demos.hdf5", "logs/demo/a b/demos.hdf5"]),
     "teacher": st.none() | st.sampled_from(["expert", "logs/rsl_rl/reach_state/2026", "a b/model_3.pt"]),
     "robot": st.sampled_from(["franka", "ur5e", "my_panda", "robots/my arm"]),
     "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:0,cuda:1"]),
