@@ -14,9 +14,6 @@ import psutil
 import torch
 from torch import Tensor
 
-LOG_ENTRIES = ("log", "episode")
-"""Entries of an environment's extras that hold what it logs."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -63,13 +60,11 @@ class IterationLog:
 
     def add_extras(self, extras: Mapping[str, Any]) -> None:
         """Keep what one step logged, from the extras that it returned."""
-        for name in LOG_ENTRIES:
+        for name in ("log", "episode"):
             if name in extras:
-                self.add(extras[name])
-
-    def add(self, entry: Any) -> None:
-        """Keep a copy of values by name: the environment may use the same dict again."""
-        self._entries.append(dict(entry) if isinstance(entry, Mapping) else {LOG_ENTRIES[0]: entry})
+                entry = extras[name]
+                # A copy: the environment may use the same dict again.
+                self._entries.append(dict(entry) if isinstance(entry, Mapping) else {name: entry})
 
     def take_means(self) -> dict[str, float]:
         """Return the mean of each value over the steps that logged a finite one, and start the next iteration.

@@ -20,10 +20,10 @@ from tests.unit.learners.fake_env import FakeEnv
 def test_iteration_log_averages_what_is_finite_and_copies() -> None:
     log = IterationLog()
     entry: dict[str, Any] = {"a": torch.tensor(1.0), "b": math.nan}
-    log.add(entry)
+    log.add_extras({"log": entry})
     entry["a"] = 3.0
-    log.add(entry)
-    log.add({"c": torch.tensor([1.0, 2.0]), 3: 4.0})
+    log.add_extras({"log": entry})
+    log.add_extras({"log": {"c": torch.tensor([1.0, 2.0]), 3: 4.0}})
     first = log.take_means()
     assert first["3"] == 4.0
     assert (first["a"], first["c"]) == (2.0, 1.5)
@@ -64,8 +64,8 @@ def test_whatever_a_task_logs_is_a_mean_or_left_out_with_one_warning(kind: str, 
     value, mean = ODD_VALUES[kind]
     log = IterationLog()
     for _ in range(2):
-        log.add({"Task/odd": value, "Task/even": 1.0})
-        log.add({"Task/odd": value})
+        log.add_extras({"log": {"Task/odd": value, "Task/even": 1.0}})
+        log.add_extras({"log": {"Task/odd": value}})
         expected = {"Task/even": 1.0} if mean is None else {"Task/odd": mean, "Task/even": 1.0}
         assert log.take_means() == pytest.approx(expected, nan_ok=True)
     assert ["Task/odd" in line for line in caplog.messages] == ([True] if mean is None else [])
