@@ -69,14 +69,6 @@ class Tripwire:
         self._kept = [buffer.clone() for buffer in self._buffers()]
 
     @torch.no_grad()
-    def check_buffers(self) -> None:
-        """Restore the kept buffers if those of now are not finite; else keep these.
-
-        Call it where samples that were counted outside of an update may be bad.
-        """
-        self._restore_or_keep_buffers(torch.zeros_like(self._bad))
-
-    @torch.no_grad()
     def end_iteration(self) -> dict[str, float]:
         """Return the metrics of an iteration, and start counting the next one; this waits for the device.
 
@@ -85,7 +77,7 @@ class Tripwire:
             happen.
         """
         # RSL-RL puts an iteration's samples into the statistics after the last update.
-        self.check_buffers()
+        self._restore_or_keep_buffers(torch.zeros_like(self._bad))
 
         metrics = {"Learner/updates": float(self._updates), "Learner/skipped_updates": float(self._skipped)}
         self._skipped.zero_()
