@@ -2,7 +2,6 @@
 """Helpers that the adapters of all learning libraries share."""
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,10 +62,3 @@ def tensor_cores(*, allowed: bool = True) -> Iterator[None]:
         yield
     finally:
         matmul.allow_tf32 = before
-
-
-@contextlib.contextmanager
-def no_output() -> Iterator[None]:
-    """Drop a library's prints."""
-    with open(os.devnull, "w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):
-        yield

@@ -6,6 +6,7 @@
 
 import contextlib
 import copy
+import io
 import math
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from isaaclab_pc.agents.networks import State, forget
 from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.learners.common.interface import Adapter, AfterIteration, LearnerOptions, Runner, checkpoint_identity
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState, HasPolicy
-from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer
 from isaaclab_pc.utils.packages import is_installed
 
 if not is_installed("gym"):
@@ -49,8 +50,8 @@ class RlGamesRunner(Runner):
         config.update(device=device, device_name=device)
         vec_env = env if isinstance(env, IVecEnv) else RlGamesVecEnvWrapper.from_agent_cfg(env, {"params": params})
 
-        # RL-Games makes folders and opens its log at once, also for a policy that only plays.
-        with no_output(), tempfile.TemporaryDirectory() as scratch:
+        # RL-Games makes folders and opens its log at once and prints, also for a policy that only plays.
+        with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as scratch:
             config.update(_library_settings(vec_env, config, scratch))
             self._agent = Agent("run", params)
             self._agent.writer.close()

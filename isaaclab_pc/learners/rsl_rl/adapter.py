@@ -4,6 +4,7 @@
 import contextlib
 import copy
 import importlib.metadata
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, override
@@ -28,7 +29,7 @@ from isaaclab_pc.learners.common.iteration_metrics import (
     write_metrics,
 )
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
-from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output, tensor_cores
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 from isaaclab_pc.learners.rsl_rl.replay import num_steps_of
 from isaaclab_pc.tensors.distributed import world_rank, world_size
@@ -51,7 +52,8 @@ class RslRlRunner(Runner):
         super().__init__(run_dir, device)
         self._env = env if isinstance(env, VecEnv) else _Env(env, clip_actions=agent_cfg.clip_actions)
         self._random_first_length = agent_cfg.init_at_random_ep_len
-        with no_output():
+        # It prints its networks.
+        with contextlib.redirect_stdout(io.StringIO()):
             self._library = _Library(self._env, cfg, device)
 
         alg: Any = self._library.alg
