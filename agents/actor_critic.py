@@ -60,10 +60,8 @@ class ActorCritic(nn.Module):
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Return the parameters of the actor, encoders included, and the critic's."""
-        critic = list(self.critic.parameters())
-        critic_ids = {id(parameter) for parameter in critic}
-        actor = [parameter for parameter in self.parameters() if id(parameter) not in critic_ids]
-        return actor, critic
+        actor = [parameter for name, parameter in self.named_parameters() if not name.startswith("critic.")]
+        return actor, list(self.critic.parameters())
 
     def forward(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean (B, A) and logarithm of the standard deviation (B, A) of the actions, and the value (B, 1)."""
