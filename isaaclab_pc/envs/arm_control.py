@@ -137,7 +137,6 @@ class ArmControl:
         self._row_size = 2 * len(observed) + 7
         origins = origins.contiguous()
         self._origins = origins
-        self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=origins.device).expand(len(origins), 4)
         self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=origins.device).expand(len(origins), 3)
 
         self._launches = RecordedLaunches(str(origins.device))
@@ -203,15 +202,14 @@ class ArmControl:
         position = (joint_pos + delta).clamp(lower, upper)
         return position, (position - joint_pos) / step_dt
 
-    def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
+    def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor) -> torch.Tensor:
         """Take one step of differential inverse kinematics, and one towards the default joint positions.
 
-        The wanted pose is that of the tool centre in the world: [m], (N, 3), and (x, y, z, w), (N, 4); without an
-        orientation the gripper points down. Returns joint positions [rad], shape (N, J), not clamped.
+        The wanted pose is that of the tool centre in the world: [m], (N, 3), and (x, y, z, w), (N, 4). Returns joint
+        positions [rad], shape (N, J), not clamped.
         """
         change = torch.empty_like(self.default)
-        wanted_quat = self._down if tool_quat is None else tool_quat
-        self._launch(kernels.move_to_pose, [*self._kinematics(), tool_pos_w, wanted_quat, change])
+        self._launch(kernels.move_to_pose, [*self._kinematics(), tool_pos_w, tool_quat, change])
         return self.robot.data.joint_pos.torch[:, self.joints] + change
 
     def tool_jacobian(self) -> torch.Tensor:
