@@ -12,7 +12,7 @@ import warp as wp
 
 
 class ShapeFriction:
-    """Reads and writes the friction of one asset's shapes."""
+    """Writes the friction of one asset's shapes."""
 
     def __init__(self, asset: Any, physics: Any) -> None:
         """Read the friction that the shapes of an initialized asset start with; ``physics`` is ``sim.physics``."""
@@ -30,18 +30,13 @@ class ShapeFriction:
                 self._binding = tensor_types.SHAPE_FRICTION_AND_RESTITUTION
             else:
                 self._binding = tensor_types.RIGID_BODY_SHAPE_FRICTION_AND_RESTITUTION
-        self._start = self._newton_friction().clone() if self._is_newton else self._materials()[..., :2].clone()
-
-    def read(self) -> torch.Tensor:
-        """Return the solver's friction of each shape, shape (N, shapes); on PhysX the static one."""
-        if self._is_newton:
-            return self._newton_friction().clone()
-        return self._materials()[..., 0].clone()
+        self.start = self._newton_friction().clone() if self._is_newton else self._materials()[..., :2].clone()
+        """The solver's friction of each shape then, shape (N, shapes); on PhysX static and dynamic (N, shapes, 2)."""
 
     def scale(self, env_ids: torch.Tensor, factor: torch.Tensor) -> None:
         """Set static and dynamic friction of environments (M,) to multiples (M,) of their first values."""
-        rows = env_ids.to(self._start.device)
-        start = self._start[rows]
+        rows = env_ids.to(self.start.device)
+        start = self.start[rows]
         friction = start * factor.to(start.device).view(-1, *[1] * (start.dim() - 1))
         if self._is_newton:
             from isaaclab_newton.physics import NewtonManager

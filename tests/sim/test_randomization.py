@@ -45,7 +45,7 @@ def wait(env, steps: int) -> dict[str, torch.Tensor]:
 def drawn(env) -> torch.Tensor:
     """Return what a level draws for an episode as the simulation has it, one row per environment."""
     camera = torch.cat([env.camera.data.pos_w.torch - env.scene.env_origins, env.camera.data.quat_w_ros.torch], dim=1)
-    friction = ShapeFriction(env.cube, env.cfg.sim.physics).read()
+    friction = ShapeFriction(env.cube, env.cfg.sim.physics).start.flatten(1)[:, :1]
     return torch.cat([env.cube.data.body_mass.torch, friction, camera], dim=1)
 
 

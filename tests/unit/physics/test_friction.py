@@ -30,4 +30,3 @@ def test_static_and_dynamic_friction_keep_their_ratio_however_often_they_are_sca
         friction.scale(torch.tensor([0, 2]), torch.tensor([factor, factor / 2]))
     expected = torch.tensor([[2.0, 1.0, 0.1], [1.0, 0.5, 0.1], [1.0, 0.5, 0.1]])
     torch.testing.assert_close(view.materials, expected[:, None].expand(-1, 2, -1))
-    assert torch.equal(friction.read(), view.materials[..., 0])
