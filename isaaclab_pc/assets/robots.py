@@ -5,7 +5,7 @@ Loads neither torch nor a simulator: a robot's configuration is imported when it
 :data:`ROBOTS` and the module that makes its configuration.
 """
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,11 @@ IMPORTED = Path("robots")
 ROBOT_FILE = "robot.yaml"
 """File with the configuration of an imported robot, in its folder."""
 
-
-ROBOTS: dict[str, tuple[str, str]] = {
-    "franka": ("franka", "FRANKA_PANDA_PRIMITIVE_CFG"),
-    "ur5e": ("ur5e", "UR5E_GRIPPER_CFG"),
+ROBOTS = {
+    "franka": "isaaclab_pc.assets.franka:FRANKA_PANDA_PRIMITIVE_CFG",
+    "ur5e": "isaaclab_pc.assets.ur5e:UR5E_GRIPPER_CFG",
 }
-"""Module and name of the configuration of every robot of the package, by its name in the setting ``robot``."""
+"""The configuration of every robot of the package, ``module:NAME``, by its name in the setting ``robot``."""
 
 
 def find_robot(name: str) -> Callable[[], Any]:
@@ -38,10 +37,9 @@ def find_robot(name: str) -> Callable[[], Any]:
         ConfigError: There is none.
     """
     if name in ROBOTS:
-        module, cfg = ROBOTS[name]
-        return lambda: getattr(importlib.import_module(f"isaaclab_pc.assets.{module}"), cfg)
+        return lambda: pkgutil.resolve_name(ROBOTS[name])
     folder = next((one for one in (IMPORTED / name, Path(name).expanduser()) if (one / ROBOT_FILE).is_file()), None)
     if folder is not None:
-        return lambda: importlib.import_module("isaaclab_pc.assets.arm").imported_cfg(folder)
+        return lambda: pkgutil.resolve_name("isaaclab_pc.assets.arm:imported_cfg")(folder)
     known = [*ROBOTS, *(file.parent.name for file in IMPORTED.glob(f"*/{ROBOT_FILE}"))]
     raise ConfigError(f"robot={name} is none; {closest(name, known)} scripts/robot.py imports others.")
