@@ -11,7 +11,7 @@ from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
-from isaaclab_pc.tasks.lift.lifting_env_cfg import LiftingEnvCfg
+from isaaclab_pc.tasks.lift.lift_env_cfg import LiftingEnvCfg
 
 OBJECT_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1

@@ -15,7 +15,7 @@ from isaaclab_pc.envs import PointCloudSceneCfg, depth_camera_cfg, workspace_poi
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.presets import newton_presets
 from isaaclab_pc.sensors import PointCloudCfg, short_range_stereo
-from isaaclab_pc.tasks.lift.lifting_env_cfg import LiftingEnvCfg
+from isaaclab_pc.tasks.lift.lift_env_cfg import LiftingEnvCfg
 from isaaclab_pc.terminal.screen import current
 
 
