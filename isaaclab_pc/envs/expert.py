@@ -291,7 +291,7 @@ def unwinding(env: PointCloudEnv) -> Pose:
 
 def fingers_rest(env: PointCloudEnv) -> torch.Tensor:
     """Tell whether no finger moves, shape (N,), bool."""
-    return env.robot.data.joint_vel.torch[:, env.fingers].abs().amax(dim=1) < _FINGERS_REST
+    return env.robot.data.joint_vel.torch[:, env.arm.fingers].abs().amax(dim=1) < _FINGERS_REST
 
 
 def finger_opening(env: PointCloudEnv) -> torch.Tensor:
@@ -301,7 +301,7 @@ def finger_opening(env: PointCloudEnv) -> torch.Tensor:
 
 def has_begun_to_close(env: PointCloudEnv) -> torch.Tensor:
     """Tell whether the fingers have begun to close, shape (N,), bool."""
-    return finger_opening(env) < _BEGUN * env.finger_travel.mean(dim=1)
+    return finger_opening(env) < _BEGUN * env.arm.finger_travel.mean(dim=1)
 
 
 def is_over(env: PointCloudEnv, position: torch.Tensor) -> torch.Tensor:

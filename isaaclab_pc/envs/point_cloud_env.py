@@ -119,12 +119,6 @@ class PointCloudEnv(TaskEnv):
         self.standing_state = StandingState()
         """Where what is :func:`~isaaclab_pc.envs.kept.kept` stays, while nothing moves."""
         self.arm = ArmControl(self.cfg, self.robot, self.scene.env_origins)
-        self.fingers = self.arm.fingers
-        """Indices of the finger joints, shape (F,)."""
-        self.finger_limits = self.arm.finger_limits
-        """Positions of the finger joints, closed and open [rad or m], shape (N, F, 2)."""
-        self.finger_travel = self.arm.finger_travel
-        """How far each finger moves from closed to open [m], shape (N, F)."""
         self.goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
         """Points that show the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
         fit_broadphase(self.cfg.sim.physics)
@@ -181,8 +175,8 @@ class PointCloudEnv(TaskEnv):
 
         if self.cfg.gripper:
             is_binary = self.cfg.gripper_action == "binary"
-            fingers = finger_targets(self.actions[:, -1:], self.finger_limits, is_binary)
-            command.set_position_index(value=fingers, joint_ids=self.fingers)
+            fingers = finger_targets(self.actions[:, -1:], self.arm.finger_limits, is_binary)
+            command.set_position_index(value=fingers, joint_ids=self.arm.fingers)
 
     def _apply_action(self) -> None:
         """Do nothing: the targets set before a step's first physics step hold for the others."""

@@ -68,7 +68,7 @@ def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
     quantities = [Quantity("arm_joint_pos", arm, "rad", "position of each arm joint, minus its default")]
     speeds = [Quantity("arm_joint_vel", arm, "rad/s", "0.1 times the velocity of each arm joint")]
     if env.cfg.gripper:
-        fingers = len(env.fingers)
+        fingers = len(env.arm.fingers)
         unit = "m" if env.cfg.scene.robot.finger_travel is None else "rad"
         quantities.append(Quantity("finger_joint_pos", fingers, unit, "position of each finger, minus its default"))
         speeds.append(Quantity("finger_joint_vel", fingers, f"{unit}/s", "0.1 times the velocity of each finger"))

@@ -147,7 +147,7 @@ def _describe_robot(env: PointCloudEnv) -> dict[str, Any]:
     arm = env.cfg.scene.robot
     data = env.robot.data
     names = [*arm.arm_joints, *arm.finger_joints]
-    ids = [*env.arm.joints.tolist(), *env.fingers.tolist()]
+    ids = [*env.arm.joints.tolist(), *env.arm.fingers.tolist()]
     default = data.default_joint_pos.torch[0]
     limits = data.soft_joint_pos_limits.torch[0]
     return {

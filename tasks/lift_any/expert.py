@@ -33,7 +33,7 @@ _OVER_OBJECT = 0.03
 def _room(env: LiftAnyEnv, most: float) -> torch.Tensor:
     """Return how far the tool may be off a grasp between its open fingers [m], (N,), at most ``most``."""
     _, _, width = env.grasp
-    return (env.finger_travel.mean(dim=1) - width / 2.0 - 0.001).clamp(0.004, most)
+    return (env.arm.finger_travel.mean(dim=1) - width / 2.0 - 0.001).clamp(0.004, most)
 
 
 def _held(env: LiftAnyEnv) -> torch.Tensor:

@@ -42,7 +42,7 @@ class StackEnv(PointCloudEnv):
         self.cube_b: RigidObject = self.scene["cube_b"]
         self.edge_a = CUBE_EDGE * self.size_factor("cube_a")
         self.edge_b = CUBE_EDGE * self.size_factor("cube_b")
-        self._widest = self.finger_travel.sum(dim=1)
+        self._widest = self.arm.finger_travel.sum(dim=1)
         self._above_b = torch.nn.functional.pad((self.edge_a + self.edge_b)[:, None] / 2, (2, 0))
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
 

@@ -95,11 +95,11 @@ def test_joint_position_goes_where_it_says_and_no_faster_than_allowed(env, chang
 def test_a_continuous_gripper_stops_half_way(env, changed: Callable) -> None:
     changed(gripper_action="continuous")
     step(env, [0.0, 0.0, 0.0], gripper=-0.5, count=20)
-    fingers = env.robot.data.joint_pos.torch[:, env.fingers]
+    fingers = env.robot.data.joint_pos.torch[:, env.arm.fingers]
     torch.testing.assert_close(fingers, torch.full_like(fingers, 0.01), atol=0.002, rtol=0.0)
     changed(gripper_action="binary")
     step(env, [0.0, 0.0, 0.0], gripper=0.1, count=20)
-    fingers = env.robot.data.joint_pos.torch[:, env.fingers]
+    fingers = env.robot.data.joint_pos.torch[:, env.arm.fingers]
     torch.testing.assert_close(fingers, torch.full_like(fingers, 0.04), atol=0.002, rtol=0.0)
 
 
@@ -225,7 +225,7 @@ def test_no_value_that_is_kept_for_a_step_is_ever_old(
             before = env.tool_pos.clone()
             observation, *_ = env.step(expert())
             # The observation is that of the new episodes, and what is read now is as the hook left it.
-            size = 2 * len(env.arm.joints) + 2 * len(env.fingers)
+            size = 2 * len(env.arm.joints) + 2 * len(env.arm.fingers)
             assert not torch.equal(observation["policy"][:, size : size + 3], env.tool_pos)
             assert not torch.equal(before, env.tool_pos)
     finally:

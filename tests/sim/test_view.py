@@ -120,7 +120,7 @@ def test_a_person_moves_the_tool_of_one_environment_and_the_other_holds_still(en
     names = [motion.name for motion in drive.motions]
     env.reset(seed=3)
     before = env.tool_pos.clone()
-    fingers = env.robot.data.joint_pos.torch[:, env.fingers].clone()
+    fingers = env.robot.data.joint_pos.torch[:, env.arm.fingers].clone()
 
     drive.values[names.index("y")] = 1.0
     drive.press(names.index("gripper"), -1.0)
@@ -133,7 +133,7 @@ def test_a_person_moves_the_tool_of_one_environment_and_the_other_holds_still(en
     assert moved[1, 1] > 0.1
     assert moved[1, [0, 2]].abs().max() < 0.03
     assert moved[0].norm() < 0.02
-    closing = fingers - env.robot.data.joint_pos.torch[:, env.fingers]
+    closing = fingers - env.robot.data.joint_pos.torch[:, env.arm.fingers]
     assert (closing[1] > 0.02).all()
     assert (closing[0].abs() < 0.002).all()
 

@@ -240,9 +240,8 @@ def gripper(opening: float, speed: float = 0.0, tool: float = 0.0) -> Any:
     )
     return SimpleNamespace(
         robot=SimpleNamespace(data=values),
-        fingers=torch.tensor([0, 1]),
+        arm=SimpleNamespace(fingers=torch.tensor([0, 1]), finger_travel=torch.full((1, 2), 0.04)),
         finger_openings=lambda: values.joint_pos.torch[:, :2],
-        finger_travel=torch.full((1, 2), 0.04),
         tool_pos=torch.tensor([[tool, 0.0, 0.0]]),
     )
 
@@ -312,7 +311,7 @@ def test_a_wrist_turns_to_any_yaw_within_its_limits(last: float, goal: float, st
 def test_an_arm_that_has_begun_to_unwind_goes_on(joint: float, opening: float, wound_up: bool) -> None:
     env = gripper(opening)
     env.robot.data.joint_pos.torch = torch.tensor([[opening, opening, joint]])
-    env.arm = SimpleNamespace(joints=[2])
+    env.arm.joints = [2]
     assert is_wound_up(env, [-1.0], [1.0]).tolist() == [wound_up]
 
 
