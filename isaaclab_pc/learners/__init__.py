@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.learners.common.checkpoint_file import NonFiniteError, check_header, check_intact, read_header
-from isaaclab_pc.learners.common.interface import Adapter, Decision, LearnerOptions, OnIteration, Runner, TeacherPolicy
+from isaaclab_pc.learners.common.interface import Adapter, Decision, LearnerOptions, Runner, TeacherPolicy
 from isaaclab_pc.utils.packages import is_installed, wrong_versions
 
 __all__ = [
@@ -18,9 +18,7 @@ __all__ = [
     "Adapter",
     "Decision",
     "LearnerOptions",
-    "Library",
     "NonFiniteError",
-    "OnIteration",
     "Runner",
     "TeacherPolicy",
     "agent_key",

@@ -3,22 +3,11 @@
 
 ``dt``, ``decimation``, ``substeps``, ``position_iterations``, ``velocity_iterations``, ``contacts`` and ``constraints``
 mean the same for every backend and are mapped to the fields that its solver really reads; ``preset`` names values for
-them that were found by measurement. :class:`ContactMonitor` watches how full the solver's buffers are. The presets that
-tasks use load Isaac Lab and are in :mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor
-torch.
+them that were found by measurement. A monitor watches how full the solver's buffers are. The presets that tasks use
+load Isaac Lab and are in :mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor torch.
 """
 
-from isaaclab_pc.physics.apply import PRESETS, apply_physics
-from isaaclab_pc.physics.backends import resolve_backend
-from isaaclab_pc.physics.contacts import HEADROOM, ContactMonitor, ContactUsage, grown, monitor_contacts
+from isaaclab_pc.physics.apply import apply_physics
+from isaaclab_pc.physics.contacts import HEADROOM, ContactUsage, grown, monitor_contacts
 
-__all__ = [
-    "HEADROOM",
-    "PRESETS",
-    "ContactMonitor",
-    "ContactUsage",
-    "apply_physics",
-    "grown",
-    "monitor_contacts",
-    "resolve_backend",
-]
+__all__ = ["HEADROOM", "ContactUsage", "apply_physics", "grown", "monitor_contacts"]

@@ -12,7 +12,7 @@ from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.cli.task_names import expert_tasks, our_tasks
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
-from isaaclab_pc.physics import PRESETS
+from isaaclab_pc.physics.apply import PRESETS
 from isaaclab_pc.workers.random_actions import RandomActions
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.physics import PRESETS, apply_physics
+from isaaclab_pc.physics.apply import PRESETS, apply_physics
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
 from tools.assets.author_franka import FRANKA

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.physics import PRESETS, apply_physics, backends, resolve_backend
-from isaaclab_pc.physics.apply import check_time_steps
+from isaaclab_pc.physics import backends
+from isaaclab_pc.physics.apply import PRESETS, apply_physics, check_time_steps
+from isaaclab_pc.physics.backends import resolve_backend
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend, Preset
 from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mujoco_warp import OverflowType
 
-from isaaclab_pc.physics import ContactMonitor, ContactUsage, grown
+from isaaclab_pc.physics.contacts import ContactMonitor, ContactUsage, grown
 from tests.ptx.launches import interpreted
 
 

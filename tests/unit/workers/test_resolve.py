@@ -18,7 +18,7 @@ from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.envs.arm_control import arm_action_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import RUNNERS
-from isaaclab_pc.physics import PRESETS
+from isaaclab_pc.physics.apply import PRESETS
 from isaaclab_pc.workers import resolve as resolving
 from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, _fields
 from isaaclab_pc.workers.resolve import resolve
