@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page of ``scripts/view.py`` beside a run of another script."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -53,12 +52,7 @@ class LiveView(StepHook):
 
         ``worst`` is the reading that was found to fail first, None: nothing failed; ``value`` is its present value.
         """
-        if worst is None:
-            self._show(self._reader.after_physics_step(step, "", "", "", {}))
-            return
-        text = f"{worst.name} {worst.quantity}: {value:.4g}, bound {worst.bound:g}"
-        watched = {worst.quantity: value if math.isfinite(value) else math.nan, "bound": worst.bound}
-        self._show(self._reader.after_physics_step(step, worst.asset, worst.name, text, watched))
+        self._show(self._reader.after_physics_step(step, worst, value))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads from a running environment what a viewer draws."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.observation_history import newest_frame
+from isaaclab_pc.faults.replay_result import Reading
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
 from isaaclab_pc.viewer.observed_cloud import points_in_world
@@ -69,23 +71,25 @@ class SceneReader:
             done=_array(done),
         )
 
-    def after_physics_step(
-        self, step: float, asset: str, name: str, text: str, watched: Mapping[str, float]
-    ) -> SceneFrame:
-        """Return the frame between two steps; ``text`` marks a joint or body of an asset, by its name in the scene.
+    def after_physics_step(self, step: float, worst: Reading | None, value: float) -> SceneFrame:
+        """Return the frame between two steps of a replay.
 
-        An empty ``asset`` is the gripper; ``watched`` are values for the curves.
+        It marks the reading that was found to fail first, if any, which is ``value`` now.
         """
         observations = {} if self._env.point_cloud is None else {"points": self._env.observe_points()}
-        frame = replace(self._read(observations), step=step, watched=dict(watched))
-        return replace(frame, mark=(self._position_of(asset, name, frame), text)) if text else frame
+        frame = replace(self._read(observations), step=step)
+        if worst is None:
+            return frame
+        text = f"{worst.name} {worst.quantity}: {value:.4g}, bound {worst.bound:g}"
+        watched = {worst.quantity: value if math.isfinite(value) else math.nan, "bound": worst.bound}
+        return replace(frame, watched=watched, mark=(self._position_of(worst, frame), text))
 
-    def _position_of(self, asset: str, name: str, frame: SceneFrame) -> np.ndarray:
-        """Return the position of a joint or body of the first environment [m], shape (3,)."""
-        found = self._env.scene[asset] if asset else None
-        if found is not None and name in found.body_names:
-            return _array(found.data.body_pos_w.torch[0, found.body_names.index(name)])
-        position = self._bodies.joint_position(name)
+    def _position_of(self, reading: Reading, frame: SceneFrame) -> np.ndarray:
+        """Return the position of a joint or body of the first environment [m], shape (3,); else of the gripper."""
+        found = self._env.scene[reading.asset] if reading.asset else None
+        if found is not None and reading.name in found.body_names:
+            return _array(found.data.body_pos_w.torch[0, found.body_names.index(reading.name)])
+        position = self._bodies.joint_position(reading.name)
         return frame.gripper[0, :3] if position is None else position
 
     def _read(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:

@@ -10,6 +10,7 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.faults.dump import FaultDump
 from isaaclab_pc.faults.recorder import Recorder
+from isaaclab_pc.faults.replay_result import Reading
 from isaaclab_pc.faults.replay_state import History
 from isaaclab_pc.viewer.live_view import LiveView
 from isaaclab_pc.workers.replay import make_look, repeat_steps
@@ -100,7 +101,8 @@ def test_who_watches_sees_the_body_that_fails_with_its_cloud_and_its_values(env,
     assert abs(frames[0].watched["velocity [m/s]"]) < 10.0
 
     # A joint is marked at the body that it moves.
-    joint = SceneReader(env).after_physics_step(0.0, "robot", "panda_joint4", "bad", {}).mark
+    reading = Reading("robot", "panda_joint4", "joint velocity [rad/s]", value=9.0, bound=5.0, excess=2.0)
+    joint = SceneReader(env).after_physics_step(0.0, reading, 9.0).mark
     body = env.robot.data.body_link_pos_w.torch[0, env.robot.body_names.index("panda_link4")]
     assert joint is not None
     assert joint[0] == pytest.approx(body.numpy(), abs=1e-3)
