@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 from isaaclab.utils.math import quat_from_euler_xyz
 
-from isaaclab_pc.tensors.constant_tensor import constant_tensor
-
 if TYPE_CHECKING:
     from isaaclab.assets import Articulation, RigidObject
 
@@ -71,15 +69,13 @@ def upright(yaw: torch.Tensor) -> torch.Tensor:
 
 
 def between_fingers(
-    env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor, tool_pos: torch.Tensor | None = None
+    env: PointCloudEnv, position: torch.Tensor, width: torch.Tensor, tool_pos: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Tell whether the closed gripper is stopped by an object between its fingers, shape (N,), bool.
 
-    The object is held at ``position`` (N, 3) in the environment frame or that of ``tool_pos``, and is ``width`` wide, a
-    number or (N,); the fingers may close across its diagonal. All in [m].
+    The object is held at ``position`` (N, 3) in the environment frame or that of ``tool_pos``, and is ``width`` (N,)
+    wide; the fingers may close across its diagonal. All in [m].
     """
-    if not isinstance(width, torch.Tensor):
-        width = constant_tensor((width,), env.device).expand(env.num_envs)
     tool_pos = env.tool_pos if tool_pos is None else tool_pos
     return env.arm.is_held(position, width, tool_pos, env.finger_openings(), env.actions)
 
