@@ -167,21 +167,10 @@ def _apply_physx_capacity(env_cfg: DirectRLEnvCfg, contacts: int, backend: str) 
 
 
 def physx_fragments(env_cfg: Any) -> list[Any]:
-    """Return the parts of a scene's spawners that may hold PhysX's iteration counts."""
-    spawners = [getattr(part, "spawn", None) for part in scene_parts(env_cfg)]
-    names = ("rigid_props", "articulation_props")
-    return [fragment for spawn in spawners for name in names for fragment in spawner_fragments(spawn, name)]
-
-
-def spawner_fragments(spawn: Any, name: str) -> list[Any]:
-    """Return the schema fragments in a field of a spawner, such as ``rigid_props``, and of all its variants."""
-    props = getattr(spawn, name, None)
-    fragments = list(props) if isinstance(props, (list, tuple)) else [props]
-
-    variants = getattr(spawn, "assets_cfg", None) or []
-    return fragments + [fragment for variant in variants for fragment in spawner_fragments(variant, name)]
-
-
-def scene_parts(env_cfg: Any) -> list[Any]:
-    """Return the fields of a scene's config but text: it names classes, and asking it for an attribute loads them."""
-    return [part for part in vars(env_cfg.scene).values() if not isinstance(part, str)]
+    """Return the parts of a scene's spawners and their variants that may hold PhysX's iteration counts."""
+    # Text names classes, and asking it for an attribute loads them.
+    parts = [part for part in vars(env_cfg.scene).values() if not isinstance(part, str)]
+    spawners = [getattr(part, "spawn", None) for part in parts]
+    spawners += [variant for spawn in spawners for variant in getattr(spawn, "assets_cfg", None) or []]
+    props = [getattr(spawn, name, None) for spawn in spawners for name in ("rigid_props", "articulation_props")]
+    return [fragment for each in props for fragment in (each if isinstance(each, (list, tuple)) else [each])]
