@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Encoders in bfloat16: the context they compute in, and the layers that stay in float32. Torch only."""
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 
-def autocast(device_type: str, precision: str) -> AbstractContextManager[Any]:
-    """Return the context of an encoder with ``precision`` float32 or bf16; ``meta`` knows no autocast.
+def autocast(device_type: str, precision: str) -> torch.autocast:
+    """Return the context of an encoder with ``precision`` float32 or bf16.
 
     With float32, the autocast of a learning library around it ends here.
     """
-    if device_type == "meta":
-        return nullcontext()
     return torch.autocast(device_type, torch.bfloat16, enabled=precision == "bf16")
 
 
-def same_autocast(device_type: str) -> AbstractContextManager[Any]:
+def same_autocast(device_type: str) -> torch.autocast:
     """Return a context with the autocast of now: a backward pass runs outside of the forward pass's."""
-    if device_type == "meta":
-        return nullcontext()
     enabled = torch.is_autocast_enabled(device_type)
     return torch.autocast(device_type, torch.get_autocast_dtype(device_type), enabled=enabled)
 
@@ -43,6 +36,6 @@ class Float32Linear(nn.Linear):
 def in_dtype_of_autocast(result: Tensor) -> Tensor:
     """Return a tensor of any shape in the dtype that an autocast around it computes in; without one, as it is."""
     device_type = result.device.type
-    if device_type != "meta" and torch.is_autocast_enabled(device_type):
+    if torch.is_autocast_enabled(device_type):
         return result.to(torch.get_autocast_dtype(device_type))
     return result
