@@ -9,21 +9,6 @@ from isaaclab_pc.assets.arm import ARM_GAINS, ARMATURE, FINGER_GAINS, ArmCfg, po
 UR5E_USD = Path(__file__).parent / "data" / "ur5e.usda"
 """The UR5e of primitives, which ``tools/assets/author_ur5e.py`` writes."""
 
-UR5E_TCP_OFFSET = 0.152
-"""Distance of the tool centre point, the middle of the closed finger pads, from the flange along its z axis [m]."""
-
-UR5E_DEFAULT_JOINT_POS: dict[str, float] = {
-    "shoulder_pan_joint": -0.3007,
-    "shoulder_lift_joint": -1.7164,
-    "elbow_joint": 1.6689,
-    "wrist_1_joint": -1.5234,
-    "wrist_2_joint": -1.5708,
-    "wrist_3_joint": -1.8715,
-    "left_finger_joint": 0.0425,
-    "right_finger_joint": 0.0425,
-}
-"""Joint positions after a reset [rad and m]: the gripper points down, its tool centre at (0.45, 0, 0.35) m."""
-
 _ARM = {
     **dict.fromkeys(("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint"), (150.0, math.pi)),
     **dict.fromkeys(("wrist_1_joint", "wrist_2_joint", "wrist_3_joint"), (28.0, math.pi)),
@@ -33,13 +18,26 @@ _FINGERS = {f"{side}_finger_joint": (20.0, 0.075) for side in ("left", "right")}
 
 UR5E_GRIPPER_CFG = ArmCfg(
     spawn=primitives_spawn(UR5E_USD),
-    init_state=ArmCfg.InitialStateCfg(joint_pos=dict(UR5E_DEFAULT_JOINT_POS)),
+    # The gripper points down, its tool centre at (0.45, 0, 0.35) m.
+    init_state=ArmCfg.InitialStateCfg(
+        joint_pos={
+            "shoulder_pan_joint": -0.3007,
+            "shoulder_lift_joint": -1.7164,
+            "elbow_joint": 1.6689,
+            "wrist_1_joint": -1.5234,
+            "wrist_2_joint": -1.5708,
+            "wrist_3_joint": -1.8715,
+            "left_finger_joint": 0.0425,
+            "right_finger_joint": 0.0425,
+        }
+    ),
     actuators={"arm": position_drives(_ARM, ARM_GAINS, ARMATURE), "hand": position_drives(_FINGERS, FINGER_GAINS)},
     soft_joint_pos_limit_factor=1.0,
     arm_joints=tuple(_ARM),
     hand="hand",
     finger_joints=tuple(_FINGERS),
-    tcp_offset=UR5E_TCP_OFFSET,
+    # The tool centre is the middle of the closed finger pads.
+    tcp_offset=0.152,
 )
 """The UR5e of primitives, with gains for joint position control at 30 Hz.
 

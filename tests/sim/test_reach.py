@@ -8,7 +8,7 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply
 
-from isaaclab_pc.assets.franka import FRANKA_TCP_OFFSET
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from tools.assets.author_franka import FRANKA
 from tools.assets.kinematics import forward_kinematics
 
@@ -52,7 +52,7 @@ def test_what_an_environment_sees_right_after_its_reset_is_its_new_episode(env) 
     assert (env.target_pos[3] - old_target[3]).norm() > 0.01
     joints = dict(zip(env.robot.joint_names, env.robot.data.joint_pos.torch[3].tolist(), strict=True))
     hand = forward_kinematics(joints, FRANKA.joints)["panda_hand"]
-    tool_position = hand[:3, 3] + FRANKA_TCP_OFFSET * hand[:3, 2]
+    tool_position = hand[:3, 3] + FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset * hand[:3, 2]
     np.testing.assert_allclose(env.tool_pos[3].numpy(), tool_position, atol=1e-5)
     assert on_target(env, obs["points"])[3].all()
 

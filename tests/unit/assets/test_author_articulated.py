@@ -21,7 +21,7 @@ from isaaclab_pc.assets.articulated import (
     KNOB_CENTER,
     VALVE_USD,
 )
-from isaaclab_pc.assets.franka import FRANKA_TCP_OFFSET
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from tools.assets import author_articulated
 from tools.assets.author_articulated import KNOB_RADIUS, author_cabinet, author_valve
 from tools.assets.author_franka import FRANKA
@@ -47,7 +47,7 @@ def closed_gripper() -> dict[str, NDArray[np.float64]]:
     """Return hand and fingers as boxes around the tool centre, in the hand's axes."""
     poses = forward_kinematics({}, FRANKA.joints)
     to_tool = np.linalg.inv(poses["panda_hand"])
-    to_tool[2, 3] -= FRANKA_TCP_OFFSET
+    to_tool[2, 3] -= FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset
     parts = {}
     for link in ("panda_hand", "panda_leftfinger", "panda_rightfinger"):
         for index, shape in enumerate(FRANKA.shapes[link]):

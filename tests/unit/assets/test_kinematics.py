@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.franka import FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from tools.assets.author_franka import FRANKA
 from tools.assets.kinematics import forward_kinematics, rotation
 
@@ -19,7 +19,7 @@ arm_positions = st.tuples(*[st.floats(joint.lower, joint.upper) for joint in ARM
 
 def tool_position(joint_pos: dict[str, float]) -> np.ndarray:
     hand = forward_kinematics(joint_pos, FRANKA.joints)["panda_hand"]
-    return hand[:3, 3] + FRANKA_TCP_OFFSET * hand[:3, 2]
+    return hand[:3, 3] + FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset * hand[:3, 2]
 
 
 def test_hand_of_the_stretched_arm_is_where_the_link_lengths_say():
@@ -30,8 +30,8 @@ def test_hand_of_the_stretched_arm_is_where_the_link_lengths_say():
 
 
 def test_the_first_joint_turns_everything_about_the_vertical():
-    quarter = {**FRANKA_DEFAULT_JOINT_POS, "panda_joint1": np.pi / 2}
-    x, y, z = tool_position(FRANKA_DEFAULT_JOINT_POS)
+    quarter = {**FRANKA_PANDA_PRIMITIVE_CFG.init_state.joint_pos, "panda_joint1": np.pi / 2}
+    x, y, z = tool_position(FRANKA_PANDA_PRIMITIVE_CFG.init_state.joint_pos)
     np.testing.assert_allclose(tool_position(quarter), [-y, x, z], atol=1e-12)
 
 
@@ -44,9 +44,11 @@ def test_poses_are_rigid_and_lie_within_reach(joint_pos):
         assert np.linalg.det(pose[:3, :3]) == pytest.approx(1.0)
     hand = poses["panda_hand"]
     tool = tool_position(joint_pos)
-    np.testing.assert_allclose(np.linalg.inv(hand) @ [*tool, 1.0], [0.0, 0.0, FRANKA_TCP_OFFSET, 1.0], atol=1e-9)
+    np.testing.assert_allclose(
+        np.linalg.inv(hand) @ [*tool, 1.0], [0.0, 0.0, FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset, 1.0], atol=1e-9
+    )
     # The manufacturer's reach is 0.855 m from the shoulder to the wrist's flange centre.
-    assert np.linalg.norm(tool - [0.0, 0.0, 0.333]) < 0.855 + 0.107 + FRANKA_TCP_OFFSET + 0.088
+    assert np.linalg.norm(tool - [0.0, 0.0, 0.333]) < 0.855 + 0.107 + FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset + 0.088
 
 
 @given(st.floats(-np.pi, np.pi), st.floats(-np.pi, np.pi), st.floats(-np.pi, np.pi))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.assets.ur5e import UR5E_DEFAULT_JOINT_POS, UR5E_TCP_OFFSET
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from tools.assets.author_ur5e import UR5E, UR5E_DH
 from tools.assets.kinematics import forward_kinematics
 
@@ -35,9 +35,9 @@ def test_the_flange_is_where_the_denavit_hartenberg_model_puts_it(joint_pos):
 
 
 def test_the_default_pose_points_the_gripper_down_above_the_table():
-    hand = forward_kinematics(UR5E_DEFAULT_JOINT_POS, UR5E.joints)["hand"]
+    hand = forward_kinematics(UR5E_GRIPPER_CFG.init_state.joint_pos, UR5E.joints)["hand"]
     np.testing.assert_allclose(hand[:3, :3], np.diag([1.0, -1.0, -1.0]), atol=2e-4)
-    np.testing.assert_allclose(hand[:3, 3] + UR5E_TCP_OFFSET * hand[:3, 2], [0.45, 0.0, 0.35], atol=2e-4)
+    np.testing.assert_allclose(hand[:3, 3] + UR5E_GRIPPER_CFG.tcp_offset * hand[:3, 2], [0.45, 0.0, 0.35], atol=2e-4)
 
 
 @pytest.mark.parametrize(
