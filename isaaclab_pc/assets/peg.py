@@ -101,11 +101,11 @@ class PegAndBox:
         return walls
 
 
-def peg_and_box_variants(count: int, clearance: float = 0.003) -> list[PegAndBox]:
+def peg_and_box_variants(count: int) -> list[PegAndBox]:
     """Return ``count`` sizes that fill ManiSkill's ranges evenly: a Halton sequence, the same in every run.
 
     The peg is 0.17 to 0.25 m long and 0.03 to 0.05 m thick; the hole is off the box's middle by up to half of what the
-    wall's thickness allows. ``clearance`` is half of the opening's width less the peg's radius [m].
+    wall's thickness allows.
     """
     # The sequence begins at the lower end of every range, which is not a typical size.
     unit = qmc.Halton(d=4, scramble=False).random(count + 1)[1:]
@@ -116,7 +116,7 @@ def peg_and_box_variants(count: int, clearance: float = 0.003) -> list[PegAndBox
         radius = 0.015 + 0.01 * thickness
         offset = 0.5 * (half_length - radius)
         center = (offset * (2.0 * y - 1.0), offset * (2.0 * z - 1.0))
-        variants.append(PegAndBox(half_length, radius, center, clearance))
+        variants.append(PegAndBox(half_length, radius, center))
     return variants
 
 
