@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.primitives import ground_cfg, table_cfg
+from isaaclab_pc.assets.primitives import Vector, ground_cfg, table_cfg
 from isaaclab_pc.envs.arm_checks import check_arm_cfg
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS
 from isaaclab_pc.envs.randomization import LEVELS
@@ -27,8 +27,6 @@ from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import GivenPointsCfg, LazyWarpRendererCfg, PointCloudCfg
 from isaaclab_pc.sensors.scene_cameras import check_camera
-
-Vector = tuple[float, float, float]
 
 _SEEN_BESIDE = 10.0
 """How far beside an environment its cameras may see ground [m]."""
