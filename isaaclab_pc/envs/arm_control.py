@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.assets.arm import ArmCfg
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
-ARM_ACTIONS = ("tool_delta", "tool_pose", "joint_delta", "joint_position")
-"""Kinds of arm actions."""
-
 
 def arm_action_size(cfg: PointCloudEnvCfg) -> int:
     """Return the size of the arm's part of an action."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the environment that all tasks share."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args, get_origin
 
 import isaaclab.sim as sim_utils
 import numpy as np
@@ -20,8 +21,6 @@ from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.primitives import Vector, ground_cfg, table_cfg
 from isaaclab_pc.envs.arm_checks import check_arm_cfg
-from isaaclab_pc.envs.arm_control import ARM_ACTIONS
-from isaaclab_pc.envs.randomization import LEVELS
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
@@ -127,16 +126,6 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     ``sim2real``, 61 % of the points in ``lift`` are the table's, 15 mm above it 2 %."""
 
 
-CHOICES = {
-    "obs": ("points", "depth", "state"),
-    "reward": ("dense", "sparse"),
-    "action": tuple(ARM_ACTIONS),
-    "gripper_action": ("binary", "continuous"),
-    "randomization": tuple(LEVELS),
-}
-"""Names that fields of :class:`PointCloudEnvCfg` take."""
-
-
 @configclass
 class PointCloudEnvCfg(DirectRLEnvCfg):
     """Base of every task's configuration. The environment sets the sizes of the spaces at the start."""
@@ -218,10 +207,10 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
     def check(self) -> None:
         """Raise ConfigError, naming the field and near names, for what no environment can have."""
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                raise ConfigError(f"env.{name}={value} is unknown: {closest(str(value), choices)}")
+        for field in dataclasses.fields(PointCloudEnvCfg):
+            value, choices = getattr(self, field.name), get_args(field.type)
+            if get_origin(field.type) is Literal and value not in choices:
+                raise ConfigError(f"env.{field.name}={value} is unknown: {closest(str(value), choices)}")
         if len(self.depth_size) != 2 or min(self.depth_size) < 1:
             raise ConfigError(f"env.depth_size={list(self.depth_size)}: expected rows and columns, each at least 1.")
         if self.history_length < 1:
