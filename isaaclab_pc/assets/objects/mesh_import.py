@@ -61,11 +61,10 @@ def import_mesh(file: Path, *, scale: float = 1.0, density: float = DENSITY) -> 
 def _read(file: Path, scale: float) -> trimesh.Trimesh:
     try:
         mesh = trimesh.load_mesh(file)
-        mesh = mesh.to_mesh() if isinstance(mesh, trimesh.Scene) else mesh
     except Exception as error:
         # Each of trimesh's readers has errors of its own.
         raise ConfigError(f"{file} cannot be read as a mesh: {error}") from None
-    if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
+    if len(mesh.faces) == 0:
         raise ConfigError(f"{file} holds no triangles.")
     if not np.isfinite(mesh.vertices).all():
         raise ConfigError(f"{file} holds corners that are not finite.")
