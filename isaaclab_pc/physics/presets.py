@@ -37,8 +37,8 @@ class PhysicsPresetsCfg(PresetCfg):
     default: PhysicsCfg = ovphysx if is_installed("ovphysx") else newton_mjwarp
 
 
-def newton_presets(physics: Any) -> list[NewtonCfg]:
-    """Return the presets of a :class:`PhysicsPresetsCfg` that run Newton, for a task to change."""
+def newton_presets(physics: Any) -> list[Any]:
+    """Return the presets of a :class:`PhysicsPresetsCfg` that run Newton with MuJoCo Warp, for a task to change."""
     return [preset for preset in (physics.newton_mjwarp, physics.default) if isinstance(preset, NewtonCfg)]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the task of lifting any object."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.sensors import CameraCfg
@@ -63,10 +63,9 @@ class LiftAnyEnvCfg(LiftingEnvCfg):
     def __post_init__(self) -> None:
         """Let Newton find the contacts: MuJoCo's own would be those of the first environment's object everywhere."""
         for physics in newton_presets(self.sim.physics):
-            solver: Any = physics.solver_cfg
-            solver.use_mujoco_contacts = False
-            solver.nconmax = 200
-            solver.njmax = 700
+            physics.solver_cfg.use_mujoco_contacts = False
+            physics.solver_cfg.nconmax = 200
+            physics.solver_cfg.njmax = 700
 
     def check(self) -> None:
         """Raise ConfigError for what no environment can have, among it a set of objects that is not there."""

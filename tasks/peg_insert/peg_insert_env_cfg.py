@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the peg insertion task."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from isaaclab.actuators import ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg, AssetBaseCfg, RigidObjectCfg
@@ -93,6 +93,5 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     def __post_init__(self) -> None:
         """Let Newton hold a peg near its end: with pyramidal friction cones it creeps and turns in the fingers."""
         for physics in newton_presets(self.sim.physics):
-            solver: Any = physics.solver_cfg
-            solver.cone = "elliptic"
-            solver.impratio = 10.0
+            physics.solver_cfg.cone = "elliptic"
+            physics.solver_cfg.impratio = 10.0

@@ -2,7 +2,6 @@
 """Configuration of the stack task."""
 
 import math
-from typing import Any
 
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.utils import configclass
@@ -70,9 +69,8 @@ class StackEnvCfg(PointCloudEnvCfg):
     def __post_init__(self) -> None:
         """Let stacked cubes stand still on Newton: they rock with the collision detection that the other tasks need."""
         for physics in newton_presets(self.sim.physics):
-            solver: Any = physics.solver_cfg
             manager = "isaaclab_pc.physics.box_contacts:NewtonBoxContactManager"
             physics.class_type = manager
-            solver.class_type = manager
+            physics.solver_cfg.class_type = manager
             # Two cubes that stand on each other in the fingers have 174 rows.
-            solver.njmax = 300
+            physics.solver_cfg.njmax = 300
