@@ -30,11 +30,8 @@ from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.report.object_sheet import save_object_sheet
-from isaaclab_pc.run.find_checkpoint import find_checkpoint
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.run.find_checkpoint import find_trained
 from isaaclab_pc.run.platform import choose_platform
-from isaaclab_pc.run.pretrained import find_pretrained
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
@@ -48,11 +45,8 @@ def play(policy: str, objects: str, physics: str, episodes: int, overrides: list
     num_envs = num_objects * math.ceil(LEAST_ENVS / num_objects)
     settings = compose(["task=lift_any"])
     checkpoint = None
-    if policy == "pretrained":
-        settings, checkpoint = find_pretrained(settings)
-    elif policy != "expert":
-        record, checkpoint = find_checkpoint(policy, LOGS, settings.runner, experiment_name(settings))
-        settings = RunSettings.load(record.folder / SETTINGS_NAME)
+    if policy != "expert":
+        settings, checkpoint, _ = find_trained(policy, settings)
     changes: dict[str, Any] = {"device": "cpu", "physics.backend": physics}
     if checkpoint is None:
         changes["obs"] = "state"

@@ -37,10 +37,9 @@ from robot_messages import CameraInfo, Image, JointState, Message, Numbers, Pose
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.output_filter import divert_output
-from isaaclab_pc.run.find_checkpoint import find_checkpoint
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.run.find_checkpoint import find_trained
 from isaaclab_pc.run.platform import choose_platform
-from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
+from isaaclab_pc.run.pretrained import PRETRAINED
 from isaaclab_pc.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -104,11 +103,7 @@ def find_run(settings: Settings) -> tuple[RunSettings, Path]:
         ConfigError: There is none, or its policy reads no clouds.
     """
     asked = compose([f"task={settings.task}"])
-    if settings.run == PRETRAINED:
-        trained, checkpoint = find_pretrained(asked, "run")
-    else:
-        record, checkpoint = find_checkpoint(settings.run, LOGS, asked.runner, experiment_name(asked), "run")
-        trained = RunSettings.load(record.folder / SETTINGS_NAME)
+    trained, checkpoint, _ = find_trained(settings.run, asked, "run")
     if trained.obs != "points":
         raise ConfigError(f"{checkpoint}: has obs={trained.obs}; the simulated robots need a policy with obs=points.")
     return trained, checkpoint

@@ -19,7 +19,7 @@ from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.page import REPORT_NAME, comparison_page, run_page
 from isaaclab_pc.report.read_run import read_runs
 from isaaclab_pc.run.find_checkpoint import newest_run
-from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder, writing
+from isaaclab_pc.run.folder import LOGS, make_folder, writing
 from isaaclab_pc.run.record import RECORD_NAME
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
     own, command = parse_script_command(others, ReportSettings, SELECTS)
     if own.run == LATEST:
         asked = compose(command.settings)
-        folders.append(newest_run(LOGS, asked.runner, experiment_name(asked)).folder)
+        folders.append(newest_run(asked).folder)
     elif own.run is not None:
         folders.append(_folder(own.run))
     elif command.settings:

@@ -14,7 +14,7 @@ from isaaclab_pc.learners import read_header
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode
 from isaaclab_pc.run.find_checkpoint import check_checkpoint, find_checkpoint, newest_checkpoint
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, locked, wait_for_worker, writing
+from isaaclab_pc.run.folder import SETTINGS_NAME, locked, wait_for_worker, writing
 from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RunData, RunRecord
 from isaaclab_pc.settings import RunSettings, SuperviseSettings
@@ -76,7 +76,7 @@ def go_on_requeued(folder: Path, asked: RunSettings, command: Command) -> int | 
 
 def _find(asked: RunSettings) -> tuple[RunRecord, Path]:
     assert asked.resume is not None
-    return find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
+    return find_checkpoint(asked.resume, asked)
 
 
 def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path, stored: RunSettings) -> int:

@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.cli.command_line import Command, keys_of
-from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import require_library
-from isaaclab_pc.run.find_checkpoint import check_checkpoint, find_checkpoint
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
-from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
+from isaaclab_pc.run.find_checkpoint import check_checkpoint, find_trained
 from isaaclab_pc.settings import RunSettings
 
 SELECTS = ("task", "runner", "obs")
@@ -31,21 +28,13 @@ def find_policy(
         key: Name of the setting that holds ``which``, for messages.
 
     Returns:
-        The settings of its run, with those of the command line in their place; the checkpoint; and the run's folder,
-        ``logs/pretrained/<task>`` for a policy that has none here.
+        The settings of its run, with those of the command line in their place; its checkpoint and folder.
 
     Raises:
         ConfigError: There is none, its library is not installed, it was trained for something else than was asked for,
             or something was given that may not change.
     """
-    if which == PRETRAINED:
-        trained, checkpoint = find_pretrained(asked, key)
-        folder = LOGS / PRETRAINED / short_name(asked.task)
-    else:
-        record, checkpoint = find_checkpoint(which, LOGS, asked.runner, experiment_name(asked), key)
-        trained = RunSettings.load(record.folder / SETTINGS_NAME)
-        folder = record.folder
-
+    trained, checkpoint, folder = find_trained(which, asked, key)
     for name in sorted(command.given & set(SELECTS)):
         there = getattr(trained, name)
         if getattr(asked, name) != there:

@@ -6,9 +6,7 @@ from pathlib import Path
 from isaaclab_pc.cli.task_names import has_expert, has_sizes, require_expert
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
-from isaaclab_pc.run.find_checkpoint import find_checkpoint
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
-from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
+from isaaclab_pc.run.find_checkpoint import find_trained
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -196,7 +194,7 @@ def _find_teacher(settings: RunSettings) -> str:
             raise ConfigError(f"teacher={TRAIN} with obs=state: the student would see what its teacher sees.")
         return TRAIN
 
-    trained, checkpoint = _find_policy("teacher", settings, experiment_name(settings.with_values({"obs": "state"})))
+    trained, checkpoint = _find_policy("teacher", settings, "state")
     if trained.obs != "state":
         raise ConfigError(
             f"teacher={teacher} comes from a run with obs={trained.obs}: only a policy with obs=state can teach. "
@@ -212,7 +210,7 @@ def _find_teacher(settings: RunSettings) -> str:
 
 def _find_student(settings: RunSettings, init: str) -> tuple[str, RunSettings]:
     """Return the checkpoint of a policy from which PPO can go on, and its settings."""
-    trained, checkpoint = _find_policy("init", settings, experiment_name(settings))
+    trained, checkpoint = _find_policy("init", settings, settings.obs)
     if trained.learner == "ppo":
         raise ConfigError(
             f"init={init} comes from a run with algorithm=ppo: it goes on with resume=<that run> and a larger "
@@ -224,14 +222,10 @@ def _find_student(settings: RunSettings, init: str) -> tuple[str, RunSettings]:
     return str(checkpoint.resolve()), trained
 
 
-def _find_policy(key: str, settings: RunSettings, experiment: str) -> tuple[RunSettings, Path]:
+def _find_policy(key: str, settings: RunSettings, obs: str) -> tuple[RunSettings, Path]:
     """Return the settings and the checkpoint of ``teacher`` or ``init``; reads settings and headers only."""
     policy = getattr(settings, key)
-    if (key, policy) == ("init", PRETRAINED):
-        trained, checkpoint = find_pretrained(settings, key)
-    else:
-        record, checkpoint = find_checkpoint(policy, LOGS, settings.runner, experiment, key)
-        trained = RunSettings.load(record.folder / SETTINGS_NAME)
+    trained, checkpoint, _ = find_trained(policy, settings.with_values({"obs": obs}), key)
     _check_same_actions(f"{key}={policy}", trained, settings, checkpoint)
     return trained, checkpoint
 

@@ -4,17 +4,30 @@
 from pathlib import Path
 from typing import Literal
 
+from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import RUNNERS, check_header, check_intact, read_header
-from isaaclab_pc.run.pretrained import PRETRAINED
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
 
-def find_checkpoint(
-    resume: str, root: Path, runner: str, experiment: str, key: str = "resume"
-) -> tuple[RunRecord, Path]:
+def find_trained(which: str, settings: RunSettings, key: str = "resume") -> tuple[RunSettings, Path, Path]:
+    """Find a policy: ``pretrained``, the one that comes with the task, or as :func:`find_checkpoint` does.
+
+    Returns:
+        The settings that trained it, its checkpoint, and the run's folder, ``logs/pretrained/<task>`` for a policy that
+        has none here.
+    """
+    if which == PRETRAINED:
+        return *find_pretrained(settings, key), LOGS / PRETRAINED / short_name(settings.task)
+    record, checkpoint = find_checkpoint(which, settings, key)
+    return RunSettings.load(record.folder / SETTINGS_NAME), checkpoint, record.folder
+
+
+def find_checkpoint(resume: str, settings: RunSettings, key: str = "resume") -> tuple[RunRecord, Path]:
     """Turn ``resume=latest|best|<path>`` into a run and one of its checkpoints.
 
     A damaged checkpoint is passed over for the one before it, with a warning, unless it was named by its path.
@@ -22,9 +35,7 @@ def find_checkpoint(
     Args:
         resume: ``latest``: the newest checkpoint of the newest run that has one. ``best``: that run's checkpoint with
             the best evaluation. Otherwise the path of a run's folder (its newest checkpoint) or of a checkpoint.
-        root: The logs folder.
-        runner: Name of the learning library, for ``latest`` and ``best``.
-        experiment: Name of the experiment's folder, likewise.
+        settings: Their runner, task and observations are those of ``latest`` and ``best``.
         key: The setting that it is the value of, for messages.
 
     Raises:
@@ -36,7 +47,7 @@ def find_checkpoint(
             "scripts/play.py resume=pretrained plays it."
         )
     if resume in ("latest", "best"):
-        return _newest(resume, root / runner / experiment, key)
+        return _newest(resume, _parent(settings), key)
 
     path = Path(resume)
     try:
@@ -71,19 +82,22 @@ def newest_checkpoint(record: RunRecord) -> Path | None:
     return _first_intact(checkpoints) if checkpoints else None
 
 
-def newest_run(root: Path, runner: str, experiment: str) -> RunRecord:
+def newest_run(settings: RunSettings) -> RunRecord:
     """Return the newest run of an experiment, with or without a checkpoint; raise a ConfigError without any."""
-    parent = root / runner / experiment
+    parent = _parent(settings)
     runs = _newest_first(parent)
     if not runs:
         raise ConfigError(f"run=latest: {parent} holds no run; {_elsewhere(parent)}")
     return runs[0]
 
 
+def _parent(settings: RunSettings) -> Path:
+    return LOGS / settings.runner / experiment_name(settings)
+
+
 def _elsewhere(parent: Path) -> str:
     """Say what to do where an experiment's folder holds no run: name the libraries that have some of it."""
-    logs = parent.parent.parent
-    others = {path.relative_to(logs).parts[0] for path in logs.glob(f"*/{parent.name}/*/{RECORD_NAME}")}
+    others = {path.relative_to(LOGS).parts[0] for path in LOGS.glob(f"*/{parent.name}/*/{RECORD_NAME}")}
     runners = sorted(others & set(RUNNERS) - {parent.parent.name})
     if runners:
         return f"give {' or '.join(f'runner={name}' for name in runners)}, of which there are some."

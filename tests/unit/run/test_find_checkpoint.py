@@ -33,8 +33,9 @@ def make_run(tmp_path):
 
 
 @pytest.fixture
-def find(tmp_path):
-    return lambda resume: find_checkpoint(resume, tmp_path, "rsl_rl", "reach")
+def find(tmp_path, monkeypatch):
+    monkeypatch.setattr("isaaclab_pc.run.find_checkpoint.LOGS", tmp_path)
+    return lambda resume: find_checkpoint(resume, compose())
 
 
 def test_latest_is_the_newest_run_that_has_a_checkpoint_and_newer_ones_are_named(find, make_run, capsys):
