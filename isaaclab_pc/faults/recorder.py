@@ -3,7 +3,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,27 +18,18 @@ from isaaclab_pc.utils.packages import installed_versions
 RING_BYTES = 128 * 2**20
 """Largest memory of the ring buffer [B]: with many environments it holds fewer steps."""
 
+STEPS = 64
+"""Steps of history of each environment, fewer where the ring would take more than :data:`RING_BYTES`."""
+
 _LEAST_STEPS = 8
+
+ENVS = 4
+"""Environments in a file, the first ones that fail."""
 
 _CLOCK = 2
 """Columns at the end of a row: number of the episode, and step of the episode."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class RecorderCfg:
-    """Size of the history, and number of files."""
-
-    dumps: int = 3
-    """Files in the run's folder. The first failures are kept: later ones often follow from them, or have the same
-    reason."""
-
-    steps: int = 64
-    """Steps of history of each environment, fewer where the ring would take more than :data:`RING_BYTES`."""
-
-    envs: int = 4
-    """Environments in a file, the first ones that fail."""
 
 
 class Recorder(StepHook):
@@ -59,20 +49,21 @@ class Recorder(StepHook):
             recorder.flush()  # dumps/dump_0.npz
     """
 
-    def __init__(self, cfg: RecorderCfg, env: Any, folder: Path, about: Mapping[str, Any]) -> None:
+    def __init__(self, env: Any, folder: Path, about: Mapping[str, Any], dumps: int = 3) -> None:
         """Allocate the ring buffer of a built, unwrapped environment with its guard as ``guard``.
 
-        Files, ``dump_<number>.npz``, go to ``folder``; those that are there already count. ``about`` holds ``task``,
+        Files, ``dump_<number>.npz``, go to ``folder``, ``dumps`` of them; those that are there already count. The first
+        failures are kept: later ones often follow from them, or have the same reason. ``about`` holds ``task``,
         ``config`` and ``backend`` of the run, as in :class:`FaultDump`.
         """
-        self.cfg = cfg
         self.paths: list[Path] = []
         """Files that were written, oldest first."""
 
         self._env = env
         self._folder = folder
+        self._dumps = dumps
         self._num_files = len(list(folder.glob("dump_*.npz")))
-        self.active = self._num_files < cfg.dumps and env.guard.enabled
+        self.active = self._num_files < dumps and env.guard.enabled
         """Whether anything is recorded; no longer once the last file is written."""
 
         self._num_recorded = 0
@@ -102,32 +93,31 @@ class Recorder(StepHook):
     def _allocate(self) -> None:
         device = self._env.device
         n = self._env.num_envs
-        slots = self.cfg.envs
         self._state_width = sum(self._widths)
         width = self._state_width + int(torch.Size(self._env.single_action_space.shape).numel()) + _CLOCK
-        steps = max(min(self.cfg.steps, RING_BYTES // (4 * n * width)), _LEAST_STEPS)
+        steps = max(min(STEPS, RING_BYTES // (4 * n * width)), _LEAST_STEPS)
 
         # One row a step: state and targets at its start, its action, its clock. Beside it, the state at its end.
         self._ring = torch.full((steps, n, width), float("nan"), device=device)
         self._outcome = torch.full((n, self._state_width), float("nan"), device=device)
 
         # The same of environments that failed, and (environment, causes, step) of each.
-        self._slots = torch.full((slots, steps, width), float("nan"), device=device)
-        self._slot_outcome = torch.full((slots, self._state_width), float("nan"), device=device)
-        self._slot_ids = torch.zeros(slots, 3, dtype=torch.long, device=device)
-        self._slot_numbers = torch.arange(1, slots + 1, device=device)
+        self._slots = torch.full((ENVS, steps, width), float("nan"), device=device)
+        self._slot_outcome = torch.full((ENVS, self._state_width), float("nan"), device=device)
+        self._slot_ids = torch.zeros(ENVS, 3, dtype=torch.long, device=device)
+        self._slot_numbers = torch.arange(1, ENVS + 1, device=device)
         self._num_used = torch.zeros(1, dtype=torch.long, device=device)
         # Pinned, so that the copy waits for nothing.
         self._num_used_on_host = torch.zeros((), dtype=torch.long, pin_memory=torch.device(device).type == "cuda")
         self._num_used_view = self._num_used_on_host.numpy()
 
     @classmethod
-    def attach(cls, env: Any, folder: Path, about: Mapping[str, Any], cfg: RecorderCfg | None = None) -> Self:
+    def attach(cls, env: Any, folder: Path, about: Mapping[str, Any], dumps: int = 3) -> Self:
         """Record an environment, with a :class:`~isaaclab_pc.guards.Guard` as ``guard``, until it is closed.
 
         Arguments as for the class. If nothing is to be recorded, the environment is left alone.
         """
-        recorder = cls(cfg or RecorderCfg(), env, folder, about)
+        recorder = cls(env, folder, about, dumps)
         if recorder.active:
             env.guard.dump = recorder.write_failed
             add_step_hook(env, recorder)
@@ -213,7 +203,7 @@ class Recorder(StepHook):
         self._num_files += 1
         self._num_used.zero_()
         self._num_used_on_host.zero_()
-        if self._num_files >= self.cfg.dumps:
+        if self._num_files >= self._dumps:
             self._stop()
         return path
 
@@ -239,7 +229,7 @@ class Recorder(StepHook):
         step = torch.full_like(env, self._env.common_step_counter)
         self._slot_ids = torch.where(is_new, torch.stack([env, causes.long()[env], step], dim=1), self._slot_ids)
 
-        self._num_used = number[-1:].clamp(max=self.cfg.envs)
+        self._num_used = number[-1:].clamp(max=ENVS)
         self._num_used_on_host.copy_(self._num_used[0], non_blocking=True)
 
     def _stop(self) -> None:

@@ -14,7 +14,7 @@ import gymnasium as gym
 
 from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.errors import ConfigError, describe_error, error_chain
-from isaaclab_pc.faults.recorder import Recorder, RecorderCfg
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.learners import Runner
 from isaaclab_pc.num_envs.classify import out_of_memory_line
 from isaaclab_pc.num_envs.machine import Machine
@@ -192,7 +192,7 @@ def record_faults(env: Any, settings: RunSettings, folder: Path) -> Recorder | N
     base: Any = env.unwrapped
     if hasattr(base, "guard") and isinstance(base.single_action_space, gym.spaces.Box):
         about = {"task": settings.task, "config": settings.model_dump(), "backend": settings.physics.backend}
-        return Recorder.attach(base, folder, about, RecorderCfg(dumps=settings.guard.dump))
+        return Recorder.attach(base, folder, about, settings.guard.dump)
     return None
 
 

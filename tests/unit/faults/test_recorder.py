@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isaaclab_pc.faults.dump import FaultDump
-from isaaclab_pc.faults.recorder import Recorder, RecorderCfg
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.guards import Cause
 
 NUM_ENVS = 5
@@ -84,17 +84,18 @@ class CountingEnv:
 
 
 @pytest.fixture
-def env() -> CountingEnv:
+def env(monkeypatch: pytest.MonkeyPatch) -> CountingEnv:
+    monkeypatch.setattr("isaaclab_pc.faults.recorder.STEPS", 8)
     return CountingEnv()
 
 
-def attach(env: CountingEnv, folder: Path, **cfg: int) -> Recorder:
-    return Recorder.attach(env, folder, ABOUT, RecorderCfg(**cfg))
+def attach(env: CountingEnv, folder: Path, dumps: int = 3) -> Recorder:
+    return Recorder.attach(env, folder, ABOUT, dumps)
 
 
 @pytest.mark.parametrize("steps", [3, 8, 9, 21])
 def test_a_dump_has_the_last_steps_in_their_order(env: CountingEnv, tmp_path: Path, steps: int) -> None:
-    recorder = attach(env, tmp_path, steps=8)
+    recorder = attach(env, tmp_path)
     env.run(steps - 1)
     env.step(torch.full((NUM_ENVS, 2), float(steps - 1)), faulted=(3,))
     path = recorder.flush()
@@ -114,7 +115,7 @@ def test_a_dump_has_the_last_steps_in_their_order(env: CountingEnv, tmp_path: Pa
 
 
 def test_steps_before_the_last_reset_are_left_out(env: CountingEnv, tmp_path: Path) -> None:
-    recorder = attach(env, tmp_path, steps=8, dumps=2)
+    recorder = attach(env, tmp_path, dumps=2)
     env.run(4)
     env.step(torch.zeros(NUM_ENVS, 2), faulted=(1,))
     env.run(2)
@@ -142,8 +143,11 @@ def tensor_bytes(recorder: Recorder) -> int:
     return sum(value.nbytes for value in vars(recorder).values() if isinstance(value, torch.Tensor))
 
 
-def test_the_first_failures_are_kept_and_no_more_than_asked(env: CountingEnv, tmp_path: Path) -> None:
-    recorder = attach(env, tmp_path, dumps=2, envs=2)
+def test_the_first_failures_are_kept_and_no_more_than_asked(
+    env: CountingEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isaaclab_pc.faults.recorder.ENVS", 2)
+    recorder = attach(env, tmp_path, dumps=2)
     before = tensor_bytes(recorder)
     for _ in range(5):
         env.step(torch.zeros(NUM_ENVS, 2), faulted=(0, 2, 4))
@@ -190,9 +194,10 @@ def test_an_environment_of_which_nothing_is_recorded_is_left_alone(
 
 
 def test_the_ring_is_bounded_in_memory(env: CountingEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = tensor_bytes(attach(CountingEnv(), tmp_path, steps=64))
+    monkeypatch.setattr("isaaclab_pc.faults.recorder.STEPS", 64)
+    full = tensor_bytes(attach(CountingEnv(), tmp_path))
     monkeypatch.setattr("isaaclab_pc.faults.recorder.RING_BYTES", full // 8)
-    recorder = attach(env, tmp_path, steps=64)
+    recorder = attach(env, tmp_path)
     assert tensor_bytes(recorder) < full / 2
     env.run(30)
     env.step(torch.zeros(NUM_ENVS, 2), faulted=(0,))
