@@ -51,25 +51,21 @@ def expert_tasks() -> dict[str, str]:
     return {short: task_id for short, task_id in our_tasks().items() if _has_expert_module(task_id)}
 
 
-def has_expert(task_id: str) -> bool:
-    """Tell whether a task has a module ``expert`` beside its environment's; raises as :func:`registered_tasks` does."""
+def task_traits(task_id: str) -> Traits:
+    """Return what a task of any package offers; raises as :func:`registered_tasks` does."""
     if task_id in our_tasks().values():
-        return task_id in expert_tasks().values()
-    return _traits(task_id)["has_expert"]
+        return _describe(task_id)
+    return registered_tasks().get(task_id, Traits(has_expert=False, has_sizes=False, modules=[]))
 
 
-def has_sizes(task_id: str) -> bool:
-    """Tell whether a task of any package has agents in every size; raises as :func:`registered_tasks` does."""
-    return task_id in our_tasks().values() or _traits(task_id)["has_sizes"]
+def _describe(task_id: str) -> Traits:
+    """Return what a task offers that is registered in this process."""
+    import gymnasium
 
+    from isaaclab_pc.learners import agent_key
 
-def _traits(task_id: str) -> Traits:
-    return registered_tasks().get(task_id, {"has_expert": False, "has_sizes": False, "modules": []})
-
-
-def task_modules(task_id: str) -> list[str]:
-    """Return the modules of a task's environment and configurations; raises as :func:`registered_tasks` does."""
-    return _modules(task_id) if task_id in our_tasks().values() else _traits(task_id)["modules"]
+    has_sizes = agent_key("rsl_rl", "large") in gymnasium.spec(task_id).kwargs
+    return Traits(has_expert=_has_expert_module(task_id), has_sizes=has_sizes, modules=_modules(task_id))
 
 
 def _modules(task_id: str) -> list[str]:
@@ -86,7 +82,7 @@ def _modules(task_id: str) -> list[str]:
 
 def require_expert(task_id: str, asked: str, instead: str = "") -> None:
     """Refuse a task without an expert with a ConfigError: what asks for one, and what to do instead."""
-    if not has_expert(task_id):
+    if not task_traits(task_id)["has_expert"]:
         having = ", ".join(sorted(expert_tasks()))
         raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {having}.{instead}")
 
@@ -111,17 +107,8 @@ def describe_registered() -> dict[str, Traits]:
     """Return what all tasks offer that are registered in this process, by gym id."""
     import gymnasium
 
-    from isaaclab_pc.learners import agent_key
-
-    return {
-        task_id: Traits(
-            has_expert=_has_expert_module(task_id),
-            has_sizes=agent_key("rsl_rl", "large") in spec.kwargs,
-            modules=_modules(task_id),
-        )
-        for task_id, spec in gymnasium.registry.items()
-        if "env_cfg_entry_point" in spec.kwargs
-    }
+    configurable = [name for name, spec in gymnasium.registry.items() if "env_cfg_entry_point" in spec.kwargs]
+    return {task_id: _describe(task_id) for task_id in configurable}
 
 
 def load_task_packages(begin: Callable[[str], object] = lambda name: None) -> dict[str, str]:

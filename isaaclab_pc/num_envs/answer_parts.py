@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from isaaclab_pc.cli.task_names import task_modules
+from isaaclab_pc.cli.task_names import task_traits
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.utils.packages import installed_versions
@@ -69,7 +69,7 @@ def answer_parts(settings: RunSettings) -> Mapping[str, str]:
 
 @functools.cache
 def _sources(task: str) -> str:
-    return digest_of(places_of(task_modules(task)))
+    return digest_of(places_of(task_traits(task)["modules"]))
 
 
 def places_of(modules: Iterable[str]) -> list[Path]:

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from isaaclab_pc.cli.task_names import has_expert, has_sizes, require_expert
+from isaaclab_pc.cli.task_names import require_expert, task_traits
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
 from isaaclab_pc.run.find_checkpoint import find_trained
@@ -117,7 +117,7 @@ def _recommended(settings: RunSettings) -> tuple[str, str]:
         return "ppo", f"auto: runner={settings.runner} has no other"
     if settings.obs == "state":
         return "ppo", "auto: obs=state leaves nothing to imitate that it could not learn by itself"
-    if not has_expert(settings.task):
+    if not task_traits(settings.task)["has_expert"]:
         return "ppo", "auto: the task has no expert"
     return "distill", "auto: the task has an expert to imitate"
 
@@ -126,7 +126,7 @@ def _agent(settings: RunSettings) -> str:
     """Return the size of the agent, and say so where it is not that of a CPU."""
     if settings.agent != "auto":
         return settings.agent
-    if not settings.device.startswith("cuda") or not has_sizes(settings.task):
+    if not settings.device.startswith("cuda") or not task_traits(settings.task)["has_sizes"]:
         return "default"
     current().say("note: agent=large (auto: on a GPU); agent=default is the one for a CPU")
     return "large"

@@ -12,7 +12,7 @@ from isaaclab_pc.cli.task_names import (
     our_tasks,
     registered_tasks,
     resolve_task,
-    task_modules,
+    task_traits,
 )
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.tasks.registration import register_task
@@ -163,7 +163,7 @@ def test_what_a_task_of_another_package_offers_is_seen_where_it_is_registered():
 
 
 def test_a_task_of_this_package_is_defined_in_its_own_folder():
-    assert task_modules("IsaacPC-Reach-Franka-Direct") == [
+    assert task_traits("IsaacPC-Reach-Franka-Direct")["modules"] == [
         "isaaclab_pc.tasks.reach.reach_env",
         "isaaclab_pc.tasks.reach.reach_env_cfg",
     ]

@@ -32,7 +32,7 @@ OTHERS = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder, where of our tasks lift alone has an expert."""
     monkeypatch.setattr(task_names, "registered_tasks", lambda: OTHERS)
-    monkeypatch.setattr(task_names, "expert_tasks", lambda: EXPERTS)
+    monkeypatch.setattr(task_names, "_has_expert_module", lambda task_id: task_id in EXPERTS.values())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
