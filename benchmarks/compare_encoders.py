@@ -191,7 +191,7 @@ def collect(task: str, resets: int) -> tuple[Tensor, Tensor]:
 
     settings = choose_platform(compose([f"task={task}", "device=cpu", f"num_envs={NUM_ENVS}"]))
     clouds, targets = [], []
-    with open_env(resolve(settings, NUM_ENVS, "benchmark")) as env, torch.no_grad():
+    with open_env(resolve(settings, NUM_ENVS)) as env, torch.no_grad():
         for _ in range(resets):
             obs = env.reset()[0]
             clouds.append(obs["points"].clone())

@@ -66,7 +66,7 @@ def film_objects(objects: str) -> tuple[list[Image.Image], float]:
     num_envs = len(load_set(objects))
     settings, checkpoint = find_pretrained(compose(["task=lift_any"]))
     changes = {"seed": SEED, "device": "cpu", "env_overrides": [*settings.env_overrides, f"env.objects={objects}"]}
-    resolved = resolve(choose_platform(settings.with_values(changes)), num_envs, "film")
+    resolved = resolve(choose_platform(settings.with_values(changes)), num_envs)
     view = replace(picture_view(VIEWS["lift_any"]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT, fov_deg=OBJECT_FOV_DEG)
     add_picture_camera(resolved.env_cfg, view)
     shown = np.linspace(0, num_envs - 1, OBJECT_ROWS * OBJECT_COLUMNS).round().astype(int)
@@ -94,7 +94,7 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
     if task in pretrained_tasks():
         settings, checkpoint = find_pretrained(settings)
     settings = choose_platform(settings.with_values({"seed": SEED, "device": "cpu"}))
-    resolved = resolve(settings, 1, "film")
+    resolved = resolve(settings, 1)
     view = picture_view(VIEWS[task])
     add_picture_camera(resolved.env_cfg, view)
 

@@ -79,7 +79,7 @@ class TimedEnv(DirectRLEnv):
 def measure(runner: str, num_envs: int) -> tuple[int, float]:
     """Return the bytes of a sample in the rollout, and the median CPU time of a step [ms]."""
     settings = compose([f"runner={runner}", "task=reach", "algorithm=ppo", "device=cpu", "physics=ovphysx"])
-    run = resolve(settings, num_envs, "reach")
+    run = resolve(settings, num_envs)
     env = TimedEnv(num_envs)
 
     with tempfile.TemporaryDirectory() as folder:

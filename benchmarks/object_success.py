@@ -52,7 +52,7 @@ def play(policy: str, objects: str, physics: str, episodes: int, overrides: list
         changes["obs"] = "state"
     changes["env_overrides"] = [*settings.env_overrides, f"env.objects={objects}", *overrides]
     settings = settings.with_values(changes)
-    resolved = resolve(choose_platform(settings), num_envs, "objects")
+    resolved = resolve(choose_platform(settings), num_envs)
 
     succeeded = torch.zeros(num_envs, device=resolved.settings.device)
     ended = torch.zeros(num_envs, dtype=torch.long, device=resolved.settings.device)

@@ -105,7 +105,7 @@ def main() -> None:
 def collect(settings: RunSettings, find: Find, num_envs: int, count: int) -> Samples:
     """Let the expert act, with noise, and keep clouds with what they are to tell."""
     settings = settings.with_values({"num_envs": num_envs, "device": "cpu"})
-    resolved = resolve(settings, num_envs, "benchmark")
+    resolved = resolve(settings, num_envs)
     held_out = torch.arange(num_envs) % HELD_OUT == 0
 
     parts: list[Samples] = []

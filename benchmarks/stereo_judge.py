@@ -201,7 +201,7 @@ def judge(task: str, args: argparse.Namespace) -> Any:
     overrides = [*settings.env_overrides, "env.randomization=none"]
     changes = {"points.source": "image", "points.realism": None, "env_overrides": overrides}
     settings = settings.with_values({"device": "cpu", "physics.backend": args.physics, **changes})
-    resolved = resolve(choose_platform(settings), args.num_envs, "stereo")
+    resolved = resolve(choose_platform(settings), args.num_envs)
 
     with open_env(resolved, prepare=add_imagers) as env, tempfile.TemporaryDirectory() as scratch:
         base: Any = env.unwrapped

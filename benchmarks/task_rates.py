@@ -38,7 +38,7 @@ def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> flo
         f"physics={args.physics}",
         f"device={args.device}",
     ]
-    resolved = resolve(choose_platform(compose(settings)), num_envs, "benchmark")
+    resolved = resolve(choose_platform(compose(settings)), num_envs)
 
     durations: list[float] = []
     with open_env(resolved) as env, torch.inference_mode():

@@ -115,7 +115,7 @@ def _play(settings: Settings, connection: Connection) -> Results:
 
     trained, checkpoint = find_run(settings)
     chosen = trained.with_values({"device": "cpu", "physics.backend": settings.physics})
-    resolved = resolve(choose_platform(chosen), settings.num_envs, "robot")
+    resolved = resolve(choose_platform(chosen), settings.num_envs)
     points_cfg = resolved.env_cfg.scene.points
     rounded_to = getattr(torch, points_cfg.dtype)
     # The policy's own program rounds the points, as on a robot.

@@ -15,7 +15,7 @@ def check(job: CheckJob, *_: object) -> int:
         num_envs = settings.num_envs
         if num_envs == "auto":
             num_envs = SearchSettings.of(settings).sizes.start
-        iterations.add(resolve(settings, num_envs, "check").max_iterations)
+        iterations.add(resolve(settings, num_envs).max_iterations)
 
     job.result.write_text(json.dumps(sorted(iterations)), encoding="utf-8")
     return 0

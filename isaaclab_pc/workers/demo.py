@@ -244,7 +244,7 @@ def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
     """
     settings = job.settings
     assert settings.num_envs != "auto"
-    with open_env(resolve(settings, settings.num_envs, "demo")) as env, SignalFlag() as flag:
+    with open_env(resolve(settings, settings.num_envs)) as env, SignalFlag() as flag:
         screen.begin("record")
         record(
             env.unwrapped,

@@ -50,7 +50,7 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
         RuntimeError: A file acts otherwise than the runner; none is written.
     """
     settings = job.settings
-    with open_session(settings, 1, "export", folder, prepare=_render_images) as session:
+    with open_session(settings, 1, folder, prepare=_render_images) as session:
         header = session.runner.load_policy(job.checkpoint, {"task": settings.task})
         compute_in_float32(session.runner.policy())
         frames = _record(session, settings.eval.seed)

@@ -57,11 +57,11 @@ def _acting(job: PlayJob, folder: Path) -> Iterator[tuple[Any, Callable[..., Any
     settings = job.settings
     assert settings.num_envs != "auto"
     if job.checkpoint is None:
-        with open_env(resolve(settings, settings.num_envs, "play")) as env:
+        with open_env(resolve(settings, settings.num_envs)) as env:
             expert = env.unwrapped.expert()
             yield env, lambda _: expert()
         return
 
-    with open_session(settings, settings.num_envs, "play", folder) as session:
+    with open_session(settings, settings.num_envs, folder) as session:
         session.runner.load_policy(job.checkpoint, {"task": settings.task})
         yield session.env, session.runner.act

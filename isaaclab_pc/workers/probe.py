@@ -61,7 +61,7 @@ def _train_briefly(job: ProbeJob) -> None:
     at_least = (search.min or 1) if search is not None and search.keeps_to_agent else None
     run_dir = job.result.parent / f"{num_envs}"
     watch = ProbeWatch(settings.device, phase_path(job.result), at_least)
-    with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:
+    with open_session(settings, num_envs, run_dir, watch, learns=True) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
         recorder = record_faults(session.env, settings, run_dir / "dumps")
         briefly = search is not None and search.resolved_objective is Objective.MEMORY

@@ -122,7 +122,7 @@ def replay(job: ReplayJob, *_: object) -> int:
     recorded = RunSettings.from_plain(dump.about["config"], "The dump").physics
     from_each_step = job.settings.physics == recorded.model_copy(update={"backend": dump.about["backend"]})
 
-    resolved = resolve(job.settings, 1, "replay")
+    resolved = resolve(job.settings, 1)
     with open_env(resolved) as gym_env:
         env = gym_env.unwrapped
         history = History(env, dump, job.position)

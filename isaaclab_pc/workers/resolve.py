@@ -63,7 +63,7 @@ class Resolved:
         return (*self.settings.env_overrides, *self.settings.agent_overrides)
 
 
-def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
+def resolve(settings: RunSettings, num_envs: int) -> Resolved:
     """Resolve and check the configs of environment and agent; the parent has chosen device and physics backend.
 
     Raises:
@@ -99,7 +99,6 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         max_iterations=settings.max_iterations,
         device=settings.device,
         plan=plan,
-        experiment=experiment,
         replay_samples=settings.replay_samples,
         teacher=_find_teacher(settings),
         demos=Path(settings.demos) if settings.demos is not None else None,

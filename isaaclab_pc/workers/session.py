@@ -45,7 +45,6 @@ class Session:
 def open_session(
     settings: RunSettings,
     num_envs: int,
-    experiment: str,
     run_dir: Path,
     watch: ProbeWatch | None = None,
     *,
@@ -57,7 +56,6 @@ def open_session(
     Args:
         settings: The run's settings.
         num_envs: Number of environments.
-        experiment: Name of the experiment's folder.
         run_dir: Where the resolved configs and the runner's logs go.
         watch: A probe's; told the plan, and before and after the environment is built.
         learns: Whether the policy will learn here: its samples have to fit into the memory then.
@@ -69,7 +67,7 @@ def open_session(
         MemoryError: Too many environments or samples for a trial; see :func:`check_run` and :func:`check_samples`.
     """
     start = time.perf_counter()
-    resolved = resolve(settings, num_envs, experiment)
+    resolved = resolve(settings, num_envs)
     is_trial = watch is not None
     if watch is not None:
         watch.start(resolved, num_envs)

@@ -38,13 +38,13 @@ def stability(job: StabilityJob, *_: object) -> int:
     physics: dict[str, float] = dict(job.values)
     decimation = physics.pop("decimation", None)
     if decimation is not None:
-        task = resolve(settings, settings.num_envs, "stability").env_cfg
+        task = resolve(settings, settings.num_envs).env_cfg
         physics = {"dt": task.sim.dt * task.decimation / decimation, **physics}
 
     changed = settings.with_values({f"physics.{name}": value for name, value in physics.items()})
     # The parent reads this where the simulator crashes.
     Cell(settings=physics, note=CRASHED).write(job.result)
-    with open_env(resolve(changed, settings.num_envs, "stability")) as env:
+    with open_env(resolve(changed, settings.num_envs)) as env:
         success = _expert_success(env, settings)
         before = sum(guard_counts(env).values())
         env_steps, cost = _run_random_actions(env, settings.seed, settings.device)

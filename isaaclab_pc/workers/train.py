@@ -49,14 +49,14 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
     job = ranks.tell(job)
     settings = ranks.own_settings(job.settings)
     assert settings.num_envs != "auto"
-    record = RunRecord.load(folder)
     if not ranks.is_first:
-        return _train_along(settings, record, job.checkpoint, ranks)
+        return _train_along(settings, job.checkpoint, ranks)
+    record = RunRecord.load(folder)
     heart = Heart(folder, settings.device)
 
     with (
         locked(folder, WORKER_LOCK),
-        open_session(settings, settings.num_envs, record.data.experiment, folder, learns=True) as session,
+        open_session(settings, settings.num_envs, folder, learns=True) as session,
     ):
         if job.checkpoint is not None:
             session.runner.load(job.checkpoint, {"task": settings.task})
@@ -83,13 +83,13 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
     return ExitCode.OK
 
 
-def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | None, ranks: Ranks) -> int:
+def _train_along(settings: RunSettings, checkpoint: Path | None, ranks: Ranks) -> int:
     """Train as a rank that follows the first one; write nothing into the run's folder."""
     assert settings.num_envs != "auto"
     gpu = OwnMemory(settings.device) if settings.device != "cpu" else None
     with (
         tempfile.TemporaryDirectory() as scratch,
-        open_session(settings, settings.num_envs, record.data.experiment, Path(scratch), learns=True) as session,
+        open_session(settings, settings.num_envs, Path(scratch), learns=True) as session,
     ):
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})

@@ -183,7 +183,7 @@ class _Viewer:
 
         with ExitStack() as stack:
             if job.checkpoint is not None:
-                opening = open_session(settings, settings.num_envs, "view", self.folder, prepare=prepare)
+                opening = open_session(settings, settings.num_envs, self.folder, prepare=prepare)
                 session = stack.enter_context(opening)
                 session.runner.load_policy(job.checkpoint, {"task": settings.task})
                 env, act, actor = session.env, session.runner.act, f"the policy {job.checkpoint}"
@@ -223,7 +223,7 @@ def _make_policy(env: Any, name: str, drive: ArmDrive | None, seed: int) -> Act:
 def _resolve(settings: RunSettings, job: ViewJob) -> Resolved:
     """Resolve the settings, and refuse a task that cannot be shown."""
     assert settings.num_envs != "auto"
-    resolved = resolve(settings, settings.num_envs, "view")
+    resolved = resolve(settings, settings.num_envs)
     if not isinstance(resolved.env_cfg, PointCloudEnvCfg):
         raise ConfigError(
             f"task={settings.task} is no task with this package's point clouds. scripts/train.py and scripts/play.py "

@@ -54,7 +54,7 @@ def build(env: Any, folder: Path, init: Path | None = None) -> Runner:
     cfg: Any = make_distill_cfg(SETTINGS, "reach") if init is None else make_finetune_cfg(goes_on, "reach")
     adapter = load_adapter("rsl_rl")
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
-    options = LearnerOptions(obs="points", seed=7, device="cpu", experiment="reach", plan=plan, init=init)
+    options = LearnerOptions(obs="points", seed=7, device="cpu", plan=plan, init=init)
     adapter.configure(cfg, options)
     return adapter.make(env, cfg, folder, "cpu")
 

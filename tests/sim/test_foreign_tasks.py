@@ -157,7 +157,7 @@ def test_every_library_trains_saves_resumes_and_plays_with_isaac_labs_agents(env
         runners = []
         for folder in ("trained", "resumed"):
             cfg = load_cfg_from_registry(env.spec.id, agent_key(name, "default"))
-            options = LearnerOptions(obs=None, seed=1, max_iterations=3, device="cpu", plan=plan, experiment="cartpole")
+            options = LearnerOptions(obs=None, seed=1, max_iterations=3, device="cpu", plan=plan)
             adapter.configure(cfg, options)
             runners.append(adapter.make(env, cfg, tmp_path / name / folder, "cpu"))
         trained, resumed = runners

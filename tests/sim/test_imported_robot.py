@@ -28,7 +28,7 @@ def test_a_small_arm_of_boxes_goes_where_its_expert_sends_it(
     monkeypatch.chdir(tmp_path)
     assert main([f"file={write_small_arm(tmp_path)}", "name=small"]) == 0
     settings = compose(["task=reach", "robot=small", "obs=state", f"physics={backend}", "device=cpu"])
-    with open_env(resolve(settings, NUM_ENVS, "reach")) as gym_env:
+    with open_env(resolve(settings, NUM_ENVS)) as gym_env:
         env = gym_env.unwrapped
         gym_env.reset(seed=1)
         expert = env.expert()

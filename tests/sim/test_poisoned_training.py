@@ -78,7 +78,7 @@ def success_after_training(backend: str, folder: Path, seed: int, share: float) 
     torch.manual_seed(seed)
     settings = ["task=reach", "obs=state", "device=cpu", f"physics={backend}", f"seed={seed}", "eval.seed=1000"]
     folder.mkdir()
-    with open_session(compose(settings), NUM_ENVS, "reach", folder) as session:
+    with open_session(compose(settings), NUM_ENVS, folder) as session:
         with poisoned(session.env.unwrapped, share, seed) as injected:
             session.runner.train(ITERATIONS, lambda completed, metrics: Decision.CONTINUE)
         expected = share * NUM_ENVS * ITERATIONS * session.resolved.plan.horizon

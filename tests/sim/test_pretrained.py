@@ -36,7 +36,7 @@ def play(task: str, folder: Path, backend: str = "ovphysx", realism: str | None 
         # Of two overrides of a field, the last one counts.
         overrides = [*settings.env_overrides, *(f"env.{name}={value}" for name, value in env.items())]
         settings = settings.with_values({"points.realism": realism, "env_overrides": overrides})
-    resolved = resolve(settings, EPISODES, "test")
+    resolved = resolve(settings, EPISODES)
 
     with open_env(resolved) as made:
         runner = resolved.adapter.make(made, resolved.agent_cfg, folder, "cpu")

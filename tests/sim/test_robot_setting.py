@@ -16,7 +16,7 @@ NUM_ENVS = 4
 
 def test_another_arm_resets_steps_and_sees_with_its_own_hand(backend: str) -> None:
     settings = compose(["task=push", "robot=ur5e", f"physics={backend}", "device=cpu"], ["env.action=joint_delta"])
-    with open_env(resolve(settings, NUM_ENVS, "push")) as gym_env:
+    with open_env(resolve(settings, NUM_ENVS)) as gym_env:
         env = gym_env.unwrapped
         assert env.single_action_space.shape == (6 + env.cfg.gripper,)
         observation, _ = gym_env.reset(seed=1)

@@ -52,7 +52,7 @@ def build(name: str, env: Any, folder: Path) -> Runner:
     cfg: Any = MAKE_CFG[name](SETTINGS, "reach")
     adapter = load_adapter(LIBRARY.get(name, name))
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg), whole_envs=name == "recurrent")
-    adapter.configure(cfg, LearnerOptions(obs="points", seed=7, device="cpu", plan=plan, experiment="reach"))
+    adapter.configure(cfg, LearnerOptions(obs="points", seed=7, device="cpu", plan=plan))
     return adapter.make(env, cfg, folder, "cpu")
 
 

@@ -138,7 +138,7 @@ def test_tasks_and_agents_have_the_fields_of_the_pages(arguments: str, tmp_path:
 
     command = parse_command(_split(arguments))
     settings = choose_algorithm(choose_platform(compose(command.settings, command.env, command.agent)))
-    assert resolve(settings, 4, "docs").max_iterations > 0
+    assert resolve(settings, 4).max_iterations > 0
 
 
 @pytest.mark.slow

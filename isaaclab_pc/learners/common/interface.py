@@ -64,9 +64,6 @@ class LearnerOptions:
     device: str
     """Device of the networks: ``cpu`` or ``cuda:N``."""
 
-    experiment: str
-    """Name of the experiment."""
-
     obs: str | None
     """Policy observations besides the robot's own joints: ``points``, ``depth`` or ``state``. Tasks of other packages
     keep the configured groups."""

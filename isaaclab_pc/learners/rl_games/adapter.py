@@ -129,7 +129,7 @@ class RlGamesAdapter(Adapter):
         config = params["config"]
         network = params["network"]
         params["seed"] = options.seed
-        config.update(device=options.device, device_name=options.device, name=options.experiment)
+        config.update(device=options.device, device_name=options.device)
 
         # RL-Games' own networks read one vector, whatever its groups.
         if options.obs is not None and "actor" in network:

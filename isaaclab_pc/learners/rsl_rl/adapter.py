@@ -139,7 +139,6 @@ class RslRlAdapter(Adapter):
     def configure(self, agent_cfg: Any, options: LearnerOptions) -> None:
         agent_cfg.seed = options.seed
         agent_cfg.device = options.device
-        agent_cfg.experiment_name = options.experiment
 
         if options.obs is not None:
             learner = "student" if hasattr(agent_cfg, "student") else "actor"

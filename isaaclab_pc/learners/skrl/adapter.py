@@ -175,7 +175,6 @@ class SkrlAdapter(Adapter):
         agent = agent_cfg["agent"]
         iterations = options.max_iterations or self.max_iterations(agent_cfg)
         agent_cfg["seed"] = options.seed
-        agent["experiment"]["directory"] = options.experiment
 
         if options.obs is not None and read_groups(agent_cfg) is not None:
             agent_cfg["models"]["policy"]["actor"] = policy_groups(options.obs)

@@ -221,7 +221,7 @@ def test_what_only_a_policy_needs_does_not_keep_a_dump_from_its_replay():
     replayed = replay._settings(dump, parse_command([]))
     assert (replayed.obs, replayed.encoder, replayed.teacher) == ("state", "auto", None)
     assert replayed.env_overrides == ["env.gripper=true"]
-    resolve(replayed, 1, "replay")
+    resolve(replayed, 1)
 
     seen = replay._settings(dump, parse_command(["visualizer=viser"]))
     assert (seen.obs, seen.encoder, seen.env_overrides) == ("points", "dp3", settings.env_overrides)

@@ -51,7 +51,7 @@ def go_on(completed: int, metrics: Mapping[str, float]) -> Decision:
 def make_runner(name: str, cfg: Any, env: Any, folder: Path, **options: Any) -> Runner:
     """Configure a library as a run does, and build its runner around a fake task, or an environment in its own form."""
     adapter = load_adapter(name)
-    settings = {"obs": "points", "seed": 3, "device": "cpu", "plan": PLAN, "experiment": "fake", **options}
+    settings = {"obs": "points", "seed": 3, "device": "cpu", "plan": PLAN, **options}
     adapter.configure(cfg, LearnerOptions(**settings))
     torch.manual_seed(3)
     # Stable-Baselines3 shuffles minibatches with it; one order in eight leaves the tiny depth network dead.

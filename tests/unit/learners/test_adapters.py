@@ -20,16 +20,16 @@ from tests.unit.learners.bench import CONFIGS, PLAN, SETTINGS
 
 WRITTEN: dict[str, dict[str, Any]] = {
     "rsl_rl": {
-        **{"seed": 5, "device": "cpu", "experiment_name": "fake", "max_iterations": 2},
+        **{"seed": 5, "device": "cpu", "max_iterations": 2},
         **{"num_steps_per_env": 8, "algorithm.num_mini_batches": 2, "obs_groups.actor": ["policy"]},
     },
     "rl_games": {
-        **{"params.seed": 5, "params.config.device": "cpu", "params.config.name": "fake"},
+        **{"params.seed": 5, "params.config.device": "cpu"},
         **{"params.config.max_epochs": 2, "params.config.horizon_length": 8, "params.config.minibatch_size": 16},
         **{"params.network.actor": ["policy"], "params.env.obs_groups.obs": ["policy", "critic"]},
     },
     "skrl": {
-        **{"seed": 5, "agent.experiment.directory": "fake", "trainer.timesteps": 16},
+        **{"seed": 5, "trainer.timesteps": 16},
         **{"agent.rollouts": 8, "agent.mini_batches": 2, "models.policy.actor": ["policy"]},
     },
     "sb3": {
@@ -53,7 +53,7 @@ def test_a_runs_settings_are_written_into_the_configuration(name: str) -> None:
     assert adapter.max_iterations(cfg) == 9
     assert adapter.name == name
     assert field({"agent": cfg}, adapter.learning_rate_key) == SETTINGS.learning_rate
-    options = LearnerOptions(obs="state", seed=5, max_iterations=2, device="cpu", plan=PLAN, experiment="fake")
+    options = LearnerOptions(obs="state", seed=5, max_iterations=2, device="cpu", plan=PLAN)
     adapter.configure(cfg, options)
     assert adapter.max_iterations(cfg) == 2
     assert {path: field(cfg, path) for path in WRITTEN[name]} == WRITTEN[name]
@@ -63,7 +63,7 @@ def test_without_a_kind_of_observation_the_configured_groups_stay(name: str) -> 
     cfg: Any = CONFIGS[name](SETTINGS, "x")
     path = next(path for path in WRITTEN[name] if path.endswith("actor"))
     for obs, expected in ((None, ["policy", "points"]), ("depth", ["policy", "depth"]), (None, ["policy", "depth"])):
-        load_adapter(name).configure(cfg, LearnerOptions(obs=obs, seed=5, device="cpu", experiment="x"))
+        load_adapter(name).configure(cfg, LearnerOptions(obs=obs, seed=5, device="cpu"))
         assert field(cfg, path) == expected
 
 

@@ -113,7 +113,7 @@ def test_a_stock_network_keeps_its_observation_groups() -> None:
     cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
     cfg["params"]["network"] = {"name": "actor_critic", "separate": False}
     cfg["params"]["env"]["obs_groups"] = {"obs": ["policy"], "states": []}
-    rl_games.ADAPTER.configure(cfg, LearnerOptions(obs="points", seed=1, device="cpu", experiment="x"))
+    rl_games.ADAPTER.configure(cfg, LearnerOptions(obs="points", seed=1, device="cpu"))
     assert cfg["params"]["network"] == {"name": "actor_critic", "separate": False}
     assert cfg["params"]["env"]["obs_groups"] == {"obs": ["policy"], "states": []}
 

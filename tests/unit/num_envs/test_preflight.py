@@ -188,7 +188,7 @@ def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_
 def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, error: type[Exception]) -> None:
     config = compose(["device=cpu", "physics=newton_mjwarp", "obs=depth"])
     watch = ProbeWatch("cpu", tmp_path / "phase") if trial else None
-    session = open_session(config, 2_000_000, "reach", tmp_path, watch)
+    session = open_session(config, 2_000_000, tmp_path, watch)
     with pytest.raises(error, match=r"env\.scene\.camera\.width=80"), session:
         pytest.fail("a simulator was started")
     assert {path.name for path in tmp_path.iterdir()} == ({"phase"} if trial else set())

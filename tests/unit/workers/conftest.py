@@ -30,7 +30,7 @@ def fake_session(monkeypatch):
         session = SimpleNamespace(env=SessionEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["num_threads"])
 
         @contextlib.contextmanager
-        def open_session(settings, num_envs, experiment, run_dir, watch=None, *, learns=False):
+        def open_session(settings, num_envs, run_dir, watch=None, *, learns=False):
             if error is not None:
                 raise error
             session.resolved = SimpleNamespace(

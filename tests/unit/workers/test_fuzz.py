@@ -34,7 +34,7 @@ def test_a_run_passes_the_preflight_or_is_refused_by_the_settings_name(key: str,
     def preflight() -> None:
         changed = composed().with_values({key: value})
         num_envs = 8 if changed.num_envs == "auto" else changed.num_envs
-        resolved = resolve(changed, num_envs, "reach")
+        resolved = resolve(changed, num_envs)
         check_run(resolved.env_cfg, MACHINE, trial=False)
 
     refusal = refusal_of(preflight)

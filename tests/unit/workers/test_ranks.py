@@ -144,8 +144,7 @@ def test_a_rank_draws_apart_once_it_has_loaded_a_checkpoint(rank, monkeypatch, c
     monkeypatch.setattr(worker, "follow", lambda *_: Order.GO_ON)
     ranks = rank(1, 2, draw_apart=lambda seed, iteration: done.append((seed, iteration)), disconnect=lambda: None)
 
-    record: Any = SimpleNamespace(data=SimpleNamespace(experiment="reach"))
-    assert worker._train_along(RunSettings(device="cpu", num_envs=8, seed=5), record, checkpoint, ranks) == 0
+    assert worker._train_along(RunSettings(device="cpu", num_envs=8, seed=5), checkpoint, ranks) == 0
     assert done == ([] if checkpoint is None else [checkpoint, (5, 7)])
 
 

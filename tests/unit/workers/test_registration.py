@@ -23,7 +23,7 @@ def resolved() -> Iterator[Callable]:
         agents = gym.spec("IsaacPC-Reach-Franka-Direct").kwargs
         given = {"entry_point": "others.task.env:Env", **fields}
         gym.register(TASK, kwargs={**agents, "env_cfg_entry_point": env_cfg}, **given)
-        return resolve(compose([f"task={TASK}", "device=cpu", "physics=newton_mjwarp"]), 4, "test")
+        return resolve(compose([f"task={TASK}", "device=cpu", "physics=newton_mjwarp"]), 4)
 
     yield resolved
     gym.registry.pop(TASK, None)
@@ -58,4 +58,4 @@ def test_isaac_labs_own_tasks_of_several_agents_are_refused_whatever_the_library
     for runner in ("rsl_rl", "skrl"):
         settings = compose([f"runner={runner}", "algorithm=ppo", "device=cpu", "physics=newton_mjwarp"])
         with pytest.raises(ConfigError, match=r"^Isaac-Pendulum-MARL-Direct .*Cfg"):
-            resolve(settings.with_values({"task": "Isaac-Pendulum-MARL-Direct"}), 4, "test")
+            resolve(settings.with_values({"task": "Isaac-Pendulum-MARL-Direct"}), 4)

@@ -33,7 +33,7 @@ def resolved(*settings, num_envs=8):
     """Resolve a run with these settings and overrides."""
     env, agent = ([text for text in settings if text.startswith(part)] for part in ("env.", "agent."))
     others = [text for text in settings if text not in env + agent]
-    return resolve(compose(["device=cpu", "physics=newton_mjwarp", *others], env, agent), num_envs, "reach")
+    return resolve(compose(["device=cpu", "physics=newton_mjwarp", *others], env, agent), num_envs)
 
 
 def test_settings_reach_the_tasks_config():
@@ -260,7 +260,7 @@ from isaaclab_pc.workers.resolve import resolve
 for backend in ("newton_mjwarp", "ovphysx"):
     for task in our_tasks():
         settings = [f"task={task}", f"physics={backend}", "device=cpu", "physics.position_iterations=20"]
-        resolve(compose(settings), 8, task)
+        resolve(compose(settings), 8)
         assert "pxr" not in sys.modules, f"{task} on {backend} loads USD"
 """
 
@@ -344,4 +344,4 @@ def test_a_task_whose_config_cannot_be_imported_is_named_with_the_error(tmp_path
     monkeypatch.setitem(gymnasium.registry, "Own-Broken", EnvSpec("Own-Broken", "broken_env:Env", kwargs=cfg))
     settings = compose(["device=cpu", "algorithm=ppo"]).with_values({"task": "Own-Broken"})
     with pytest.raises(ConfigError, match=f"^Own-Broken .*: {error}"):
-        resolve(settings, 8, "broken")
+        resolve(settings, 8)

@@ -35,7 +35,7 @@ def launched(monkeypatch):
 
 
 def reach(visualizer):
-    return resolve(compose(["device=cpu", "physics=newton_mjwarp", f"visualizer={visualizer}"]), 8, "reach")
+    return resolve(compose(["device=cpu", "physics=newton_mjwarp", f"visualizer={visualizer}"]), 8)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_only_who_learns_needs_memory_for_samples(monkeypatch, tmp_path, given, 
     monkeypatch.setattr(sessions, "open_env", lambda *_: nullcontext(env))
     monkeypatch.setattr(sessions, "check_run", lambda cfg, machine, **_: [])
     monkeypatch.setattr(sessions, "check_samples", lambda space, plan, *_, **__: checked.append(plan) or [])
-    with open_session(RunSettings(device="cpu"), 4, "x", tmp_path, **given):
+    with open_session(RunSettings(device="cpu"), 4, tmp_path, **given):
         assert checked == plans
 
 
