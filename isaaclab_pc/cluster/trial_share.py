@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from isaaclab_pc.num_envs.fit import DEVICE_FRACTION, HOST_FRACTION
-from isaaclab_pc.num_envs.machine import usable_cores
+from isaaclab_pc.num_envs.memory import usable_cores
 from isaaclab_pc.run.platform import gpu_count
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget

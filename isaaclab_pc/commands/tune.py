@@ -23,7 +23,7 @@ from isaaclab_pc.commands.tune_results import report, tuning_display
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import require_library
 from isaaclab_pc.num_envs.fit import ProbeError
-from isaaclab_pc.num_envs.machine import usable_cores
+from isaaclab_pc.num_envs.memory import usable_cores
 from isaaclab_pc.num_envs.retry import apply_overrides
 from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.trial import SettingValue

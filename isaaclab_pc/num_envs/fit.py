@@ -22,8 +22,7 @@ from isaaclab_pc.num_envs.fit_messages import (
     searched_reason,
 )
 from isaaclab_pc.num_envs.gpu import Gpu
-from isaaclab_pc.num_envs.machine import usable_cores
-from isaaclab_pc.num_envs.memory import free_host_memory, resolve_budget
+from isaaclab_pc.num_envs.memory import free_host_memory, resolve_budget, usable_cores
 from isaaclab_pc.num_envs.profile import Answer, Doubt, Profile, ProfileCache, cache_key
 from isaaclab_pc.num_envs.search import SearchResult, StopReason, search
 from isaaclab_pc.num_envs.search_settings import SearchSettings

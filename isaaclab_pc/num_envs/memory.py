@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How much host memory may be used: free memory, cgroup limits, SLURM's allocation, and the user's budget."""
+"""Memory and cores that may be used: what is free, the limits of cgroups and of SLURM, and the user's budget."""
 
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,8 @@ _UNLIMITED = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2**63."""
 _OTHERS_SHARE = 0.02
 """Part of a budget that other programs may take without being named as the reason for a lack of it."""
+_V1_CPU = Path("/sys/fs/cgroup/cpu")
+"""CPU controller of cgroup v1 as a container sees it."""
 
 
 @dataclass(frozen=True)
@@ -95,32 +99,53 @@ def oom_kills(groups: list[Cgroup]) -> int:
     return next((number for number in kills if number is not None), 0)
 
 
-def free_host_memory(
-    groups: list[Cgroup] | None = None, environment: Mapping[str, str] = os.environ, available: int | None = None
-) -> int:
+def free_host_memory() -> int:
     """Return how much host memory new processes can use [bytes].
 
-    It is the least that the machine has left (``available`` [bytes]), each cgroup allows, and SLURM allocated without
-    the use of this process.
+    It is the least that the machine has left, each cgroup allows, and SLURM allocated without the use of this process.
     """
-    limits = [psutil.virtual_memory().available if available is None else available]
-    left = [group.free() for group in (memory_cgroups() if groups is None else groups)]
-    limits += [size for size in left if size is not None]
-    allocated = _slurm_allocation(environment)
+    limits = [psutil.virtual_memory().available]
+    limits += [size for group in memory_cgroups() if (size := group.free()) is not None]
+    allocated = _slurm_allocation()
     if allocated is not None:
         limits.append(max(allocated - psutil.Process().memory_info().rss, 0))
     return min(limits)
 
 
-def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
+def _slurm_allocation() -> int | None:
     """Return the memory SLURM gave this job on this node [bytes], or None when it set none (0 means all)."""
     try:
-        megabytes = int(environment.get("SLURM_MEM_PER_NODE", 0))
+        megabytes = int(os.environ.get("SLURM_MEM_PER_NODE", 0))
         if not megabytes:
-            megabytes = int(environment.get("SLURM_MEM_PER_CPU", 0)) * int(environment.get("SLURM_CPUS_ON_NODE", 1))
+            megabytes = int(os.environ.get("SLURM_MEM_PER_CPU", 0)) * int(os.environ.get("SLURM_CPUS_ON_NODE", 1))
     except ValueError:
         return None
     return megabytes * 2**20 or None
+
+
+def free_memory(device: str) -> int:
+    """Return the free memory of the device that learns [bytes]; on ``cuda:N`` that opens a CUDA context."""
+    import torch
+
+    # A GPU in the same package as the CPU takes its memory from the machine's.
+    shares_memory = device == "cpu" or torch.cuda.get_device_properties(device).is_integrated
+    return free_host_memory() if shares_memory else torch.cuda.mem_get_info(device)[0]
+
+
+def usable_cores() -> int:
+    """Count the CPU cores of this process: the least of its affinity and the cgroups' CPU quotas, rounded up."""
+    quotas = [_quota(group.folder / "cpu.max") for group in memory_cgroups() if group.version == 2]
+    quotas.append(_quota(_V1_CPU / "cpu.cfs_quota_us", _V1_CPU / "cpu.cfs_period_us"))
+    return min(len(os.sched_getaffinity(0)), *quotas)
+
+
+def _quota(*files: Path) -> int:
+    """Return cores from a quota and its period [us]; without a limit the quota is "max" or -1."""
+    try:
+        quota, period = " ".join(file.read_text() for file in files).split()
+        return max(math.ceil(int(quota) / int(period)), 1) if int(quota) > 0 else sys.maxsize
+    except (OSError, ValueError):
+        return sys.maxsize
 
 
 def resolve_budget(budget: float | int, free: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.batch import BatchPlan
-from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.memory import usable_cores
 from isaaclab_pc.num_envs.trial import format_size
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.utils.packages import is_installed
@@ -35,10 +35,11 @@ _RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "p
 """Renderers that are installed separately: the module that each needs, and how to install it."""
 
 
-def check_run(env_cfg: Any, machine: Machine, *, trial: bool) -> list[str]:
+def check_run(env_cfg: Any, free: int, *, trial: bool) -> list[str]:
     """Refuse a run that cannot work, before a simulator starts; return the warnings for its user.
 
-    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
+    Isaac Lab's environment config is resolved, with ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set; the
+    device that learns has so much ``free`` memory [bytes].
 
     Raises:
         ConfigError: The first error.
@@ -48,15 +49,8 @@ def check_run(env_cfg: Any, machine: Machine, *, trial: bool) -> list[str]:
     _check_renderers(env_cfg)
     warnings = list(_check_rtx(env_cfg, refusal))
     _check_images(env_cfg, refusal)
-    _check_environments(env_cfg, machine.free_bytes, refusal)
-
-    # torch counts the machine's cores and ignores the CPU quota of a container.
-    if machine.threads > machine.cores:
-        warnings.append(
-            f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
-            f"environment variable OMP_NUM_THREADS={machine.cores}."
-        )
-    return warnings
+    _check_environments(env_cfg, free, refusal)
+    return [*warnings, *_check_threads()]
 
 
 def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *, trial: bool) -> list[str]:
@@ -156,6 +150,19 @@ def _check_images(env_cfg: Any, refusal: type[Exception]) -> None:
                 f"have {num_envs * pixels} pixels, and a Warp array takes {WARP_ELEMENTS}. Use at most "
                 f"num_envs={WARP_ELEMENTS // pixels} (with num_envs=auto, scaling.max), or smaller images."
             )
+
+
+def _check_threads() -> Iterator[str]:
+    """Warn of more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
+    import torch
+
+    threads = torch.get_num_threads()
+    cores = usable_cores()
+    if threads > cores:
+        yield (
+            f"torch uses {threads} threads on {cores} usable CPU cores, which slows both down: set the environment "
+            f"variable OMP_NUM_THREADS={cores}."
+        )
 
 
 def _check_environments(env_cfg: Any, free: int, refusal: type[Exception]) -> None:

@@ -17,7 +17,7 @@ from isaaclab_pc.errors import ConfigError, describe_error, error_chain
 from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.learners import Runner
 from isaaclab_pc.num_envs.classify import out_of_memory_line
-from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.memory import free_memory
 from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.settings import RunSettings
@@ -71,8 +71,7 @@ def open_session(
     is_trial = watch is not None
     if watch is not None:
         watch.start(resolved, num_envs)
-    machine = Machine.here(settings.device)
-    warnings = check_run(resolved.env_cfg, machine, trial=is_trial)
+    warnings = check_run(resolved.env_cfg, free_memory(settings.device), trial=is_trial)
 
     from isaaclab.utils.io import dump_yaml
 
@@ -85,7 +84,7 @@ def open_session(
             watch.after_env(env)
         if learns:
             space = env.unwrapped.single_observation_space
-            free = Machine.here(settings.device).free_bytes
+            free = free_memory(settings.device)
             warnings += check_samples(space, resolved.plan, resolved.replay_samples, free, trial=is_trial)
         with _named("the agent", resolved.overrides):
             runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, settings.device)

@@ -117,11 +117,10 @@ def leak():
         time.sleep(0.1)
     time.sleep(1.0)
     from isaaclab_pc.supervise import heartbeat
-    from isaaclab_pc.num_envs.memory import FreeMemory
     import psutil
 
     process = psutil.Process()
-    heartbeat.free_host_memory = lambda: FreeMemory(max(LIMIT - process.memory_info().rss, 0), "a small machine")
+    heartbeat.free_host_memory = lambda: max(LIMIT - process.memory_info().rss, 0)
     while process.memory_info().rss < 0.9 * LIMIT:
         leaked.append(b"x" * (4 << 20))
         time.sleep(0.1)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Memory and cores of the machine: cgroups of both versions, SLURM, GPUs that share it, and budgets."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,14 +9,15 @@ import psutil
 import pytest
 import torch
 
-from isaaclab_pc.num_envs import machine
-from isaaclab_pc.num_envs.machine import Machine, usable_cores
+from isaaclab_pc.num_envs import memory
 from isaaclab_pc.num_envs.memory import (
     Cgroup,
     free_host_memory,
+    free_memory,
     memory_cgroups,
     oom_kills,
     resolve_budget,
+    usable_cores,
 )
 
 GIB = 1 << 30
@@ -30,6 +32,21 @@ def write(folder: Path, **files: object) -> Path:
 
 def fake_proc(folder: Path, cgroup: str, *mounts: str) -> Path:
     return write(folder, cgroup=cgroup, mountinfo="\n".join(mounts))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set the cgroups, the memory that is available, and SLURM's variables."""
+
+    def has(groups: list[Cgroup], available: int, **environment: str) -> None:
+        monkeypatch.setattr(memory, "memory_cgroups", lambda: groups)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
+        for name in ("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+
+    return has
 
 
 @pytest.fixture
@@ -53,15 +70,18 @@ def v2(tmp_path: Path) -> tuple[Path, Path]:
     return root, proc
 
 
-def test_limits_of_an_outer_group_count_and_file_cache_does_not(v2: tuple[Path, Path]) -> None:
+def test_limits_of_an_outer_group_count_and_file_cache_does_not(machine: Callable, v2: tuple[Path, Path]) -> None:
     root, proc = v2
     groups = memory_cgroups(proc)
     assert [group.folder for group in groups] == [root / "job/step", root / "job", root]
     assert [group.free() for group in groups] == [None, 6 * GIB, None]
-    assert free_host_memory(groups, {}, available=20 * GIB) == 6 * GIB
-    assert free_host_memory(groups, {}, available=5 * GIB) == 5 * GIB
+    machine(groups, 20 * GIB)
+    assert free_host_memory() == 6 * GIB
+    machine(groups, 5 * GIB)
+    assert free_host_memory() == 5 * GIB
     write(root / "job", memory__high=5 * GIB)
-    assert free_host_memory(groups, {}, available=20 * GIB) == 3 * GIB
+    machine(groups, 20 * GIB)
+    assert free_host_memory() == 3 * GIB
 
 
 @pytest.mark.parametrize(
@@ -90,27 +110,28 @@ def test_kills_are_those_of_the_innermost_group_that_tells(v2: tuple[Path, Path]
     assert oom_kills([]) == 0
 
 
-def test_version_1_group_is_found_beside_an_empty_version_2_tree(tmp_path: Path) -> None:
-    memory = tmp_path / "memory"
+def test_version_1_group_is_found_beside_an_empty_version_2_tree(machine: Callable, tmp_path: Path) -> None:
+    mount = tmp_path / "memory"
     write(
-        memory / "jobs/7",
+        mount / "jobs/7",
         memory__limit_in_bytes=4 * GIB,
         memory__usage_in_bytes=2 * GIB,
         memory__stat=f"inactive_file 1\ntotal_inactive_file {GIB // 2}",
         memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 5",
     )
-    write(memory / "jobs", memory__limit_in_bytes=9223372036854771712, memory__usage_in_bytes=2 * GIB, memory__stat="")
+    write(mount / "jobs", memory__limit_in_bytes=9223372036854771712, memory__usage_in_bytes=2 * GIB, memory__stat="")
     unified = write(tmp_path / "unified")
     proc = fake_proc(
         tmp_path / "proc",
         "9:cpuset:/\n4:memory:/jobs/7\n0::/",
-        f"35 31 0:32 / {memory} rw,relatime - cgroup cgroup rw,memory",
+        f"35 31 0:32 / {mount} rw,relatime - cgroup cgroup rw,memory",
         f"33 31 0:30 / {tmp_path} rw,relatime - cgroup cgroup rw,cpuset",
         f"41 31 0:38 / {unified} rw,relatime - cgroup2 cgroup2 rw",
     )
     groups = memory_cgroups(proc)
-    assert Cgroup(memory / "jobs/7", 1) in groups
-    assert free_host_memory(groups, {}, available=20 * GIB) == 5 * GIB // 2
+    assert Cgroup(mount / "jobs/7", 1) in groups
+    machine(groups, 20 * GIB)
+    assert free_host_memory() == 5 * GIB // 2
     assert oom_kills(groups) == 5
 
 
@@ -131,16 +152,19 @@ def test_container_whose_mount_shows_only_its_own_group_is_understood(tmp_path: 
         {"SLURM_MEM_PER_NODE": "0", "SLURM_MEM_PER_CPU": "4096"},
     ],
 )
-def test_slurm_allocation_less_what_this_process_uses_is_free(environment: dict[str, str]) -> None:
-    free = free_host_memory([], environment, available=64 * GIB)
-    assert free == pytest.approx(4 * GIB - psutil.Process().memory_info().rss, abs=64 << 20)
+def test_slurm_allocation_less_what_this_process_uses_is_free(machine: Callable, environment: dict[str, str]) -> None:
+    machine([], 64 * GIB, **environment)
+    assert free_host_memory() == pytest.approx(4 * GIB - psutil.Process().memory_info().rss, abs=64 << 20)
 
 
 @pytest.mark.parametrize("environment", [{}, {"SLURM_MEM_PER_NODE": "0"}, {"SLURM_MEM_PER_NODE": "4G"}])
-def test_without_a_limit_all_that_is_available_is_free(environment: dict[str, str], tmp_path: Path) -> None:
-    assert memory_cgroups(tmp_path / "no-such-process") == []
-    assert free_host_memory([], environment, available=GIB) == GIB
+def test_without_a_limit_all_that_is_available_is_free(
+    machine: Callable, environment: dict[str, str], tmp_path: Path
+) -> None:
     assert 0 < free_host_memory() <= psutil.virtual_memory().total
+    assert memory_cgroups(tmp_path / "no-such-process") == []
+    machine([], GIB, **environment)
+    assert free_host_memory() == GIB
 
 
 def test_budget_is_never_more_than_what_is_free() -> None:
@@ -167,7 +191,9 @@ def test_usable_cores(
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(allowed)))
     for name, text in files.items():
         (tmp_path / name).write_text(f"{text}\n")
-    assert usable_cores([Cgroup(tmp_path, 2)], tmp_path) == cores
+    monkeypatch.setattr(memory, "memory_cgroups", lambda: [Cgroup(tmp_path, 2)])
+    monkeypatch.setattr(memory, "_V1_CPU", tmp_path)
+    assert usable_cores() == cores
 
 
 @pytest.mark.parametrize(("is_integrated", "free"), [(0, 5 << 30), (1, 9 << 30)])
@@ -176,5 +202,5 @@ def test_free_memory_of_a_gpu(monkeypatch: pytest.MonkeyPatch, is_integrated: in
         torch.cuda, "get_device_properties", lambda device: SimpleNamespace(is_integrated=is_integrated)
     )
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5 << 30, 16 << 30))
-    monkeypatch.setattr(machine, "free_host_memory", lambda: 9 << 30)
-    assert Machine.here("cuda:0").free_bytes == free
+    monkeypatch.setattr(memory, "free_host_memory", lambda: 9 << 30)
+    assert free_memory("cuda:0") == free

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 import warp as wp
 from isaaclab.sensors import CameraCfg
 from isaaclab_ov.renderers import OVRTXRendererCfg
@@ -19,7 +20,6 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.num_envs import preflight
 from isaaclab_pc.num_envs.classify import classify_exit
-from isaaclab_pc.num_envs.machine import Machine
 from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.num_envs.trial import Outcome
 from isaaclab_pc.physics import apply_physics
@@ -29,8 +29,8 @@ from isaaclab_pc.workers.probe_watch import ProbeWatch
 from isaaclab_pc.workers.session import open_session
 
 PLAN = BatchPlan(horizon=64, num_minibatches=4, minibatch_size=1024)
-MACHINE = Machine(free_bytes=16 << 30, threads=2, cores=2)
-HUGE = Machine(free_bytes=1 << 50, threads=2, cores=2)
+USUAL = 16 << 30
+HUGE = 1 << 50
 INSTALLED = ("isaacsim", "ovrtx")
 
 
@@ -46,6 +46,12 @@ def reach_cfg(num_envs: int = 64, device: str = "cpu", renderer: Any = None, **f
     return cfg
 
 
+@pytest.fixture(autouse=True)
+def as_many_threads_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(preflight, "usable_cores", lambda: 4)
+
+
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch):
     """Set which packages seem installed."""
@@ -56,16 +62,16 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def check(cfg: Any, machine: Machine = MACHINE) -> list[str]:
-    return check_run(cfg, machine, trial=False)
+def check(cfg: Any, free: int = USUAL) -> list[str]:
+    return check_run(cfg, free, trial=False)
 
 
-def refused(cfg: Any, setting: str, machine: Machine = MACHINE, *, sized: bool = True) -> str:
+def refused(cfg: Any, setting: str, free: int = USUAL, *, sized: bool = True) -> str:
     """Return the error, which names this setting, and bounds the search of a trial where it is one of size."""
     with pytest.raises(ConfigError, match=re.escape(setting)) as error:
-        check(cfg, machine)
+        check(cfg, free)
     with pytest.raises(MemoryError if sized else ConfigError, match=re.escape(setting)):
-        check_run(cfg, machine, trial=True)
+        check_run(cfg, free, trial=True)
     return str(error.value)
 
 
@@ -122,7 +128,7 @@ def test_rtx_keeps_so_many_environments_apart(installed, renderer: Any, num_envs
 def test_images_must_fit_into_one_warp_array() -> None:
     cfg = reach_cfg(32_768, obs="depth")
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
-    assert check(cfg, machine=HUGE) == []
+    assert check(cfg, HUGE) == []
     cfg.scene.camera.height = 256
     refused(cfg, "num_envs=32767", HUGE)
 
@@ -161,9 +167,11 @@ def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(ins
 # What becomes of findings
 
 
-def test_more_threads_than_cores_give_a_warning_which_keeps_nothing_from_running() -> None:
-    assert check_run(reach_cfg(), Machine(16 << 30, 4, 4), trial=False) == []
-    (warning,) = check_run(reach_cfg(), Machine(16 << 30, 32, 4), trial=False)
+def test_more_threads_than_cores_give_a_warning_which_keeps_nothing_from_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 32)
+    (warning,) = check(reach_cfg())
     assert "OMP_NUM_THREADS=4" in warning
 
 
@@ -176,9 +184,9 @@ def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_
     installed(*INSTALLED)
     cfg = reach_cfg(16_384, renderer=OVRTXRendererCfg())
     with pytest.raises(ConfigError, match="num_envs=16384"):
-        check_run(cfg, MACHINE, trial=False)
+        check_run(cfg, USUAL, trial=False)
     with pytest.raises(MemoryError) as raised:
-        check_run(cfg, MACHINE, trial=True)
+        check_run(cfg, USUAL, trial=True)
     outcome, line = classify_exit(1, "".join(traceback.format_exception(raised.value)))
     assert outcome is Outcome.OOM
     assert "num_envs=16384" in line
