@@ -20,8 +20,8 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from isaaclab_pc.run.folder import EVENTS_NAME
 from isaaclab_pc.run.record import RunData, RunRecord
-from isaaclab_pc.supervise.events import EVENTS_NAME
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.report.films import Film, read_films
 from isaaclab_pc.report.words import NOTHING, local_time
 from isaaclab_pc.run.evaluation import Evaluation
-from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.folder import EVENTS_NAME, SETTINGS_NAME
 from isaaclab_pc.run.iteration_log import Iteration, read_iterations
 from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, RunRecord
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.supervise.events import EVENTS_NAME
 
 _MAX_DUMPS = 20
 MAX_EVENTS = 200

@@ -32,6 +32,9 @@ WORKER_LOCK = ".worker.lock"
 PROGRESS_NAME = "progress.json"
 """The worker's activity, a :class:`~isaaclab_pc.num_envs.trial.Progress`."""
 
+EVENTS_NAME = "events.jsonl"
+"""Deaths, restarts and stops of the run, one line each, which its supervisor writes."""
+
 LOG_NAME = "worker.log"
 """Output of simulators and libraries in the child, beside its job."""
 

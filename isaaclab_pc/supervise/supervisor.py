@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keeps a run going: a training process that dies is started again from the last checkpoint."""
 
+import contextlib
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -13,12 +15,11 @@ from isaaclab_pc.num_envs.memory import memory_cgroups
 from isaaclab_pc.num_envs.trial import Outcome, Progress, format_size
 from isaaclab_pc.processes.child_process import ExitCode, SignalFlag, run_child, was_stopped
 from isaaclab_pc.run.find_checkpoint import newest_checkpoint
-from isaaclab_pc.run.folder import LOG_NAME, wait_for_worker
+from isaaclab_pc.run.folder import EVENTS_NAME, LOG_NAME, wait_for_worker
 from isaaclab_pc.run.jobs import JOB_NAME, TrainJob
 from isaaclab_pc.run.kernel_cache import begin_build
 from isaaclab_pc.run.record import RestartEntry, RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause, classify_death
-from isaaclab_pc.supervise.events import add_event
 from isaaclab_pc.supervise.oom_watch import OthersWatch
 from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
 from isaaclab_pc.supervise.watch import WorkerWatch
@@ -220,6 +221,14 @@ class _Supervisor:
         change = f", with {restart.note}" if restart.note else ""
         _say(death, f"it goes on {where}, {iterations} lost{change}")
         return TrainJob(settings, checkpoint)
+
+
+def add_event(folder: Path, event: str, **facts: object) -> None:
+    """Append ``died``, ``restart``, ``recovered``, ``gave up`` or ``stopped`` to a run's file, with time and facts."""
+    now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    # A full disk must not end the run; the terminal tells the same.
+    with contextlib.suppress(OSError), (folder / EVENTS_NAME).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"time": now, "event": event, **facts}) + "\n")
 
 
 def _say(death: Death, then: str) -> None:

@@ -21,7 +21,7 @@ from isaaclab_pc.run.record import (
     RestartEntry,
     RunRecord,
 )
-from isaaclab_pc.supervise.events import add_event
+from isaaclab_pc.supervise.supervisor import add_event
 
 MIB = 2**20
 ITERATIONS = 6

@@ -17,7 +17,7 @@ from isaaclab_pc.report.page import comparison_page, run_page
 from isaaclab_pc.report.read_run import read_run, read_runs
 from isaaclab_pc.report.run_tables import commands, differences
 from isaaclab_pc.report.words import NOTHING
-from isaaclab_pc.supervise.events import add_event
+from isaaclab_pc.supervise.supervisor import add_event
 from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_film, make_run
 
 FIGURES = {
