@@ -172,25 +172,21 @@ def _select(tree: Mapping[str, Any], index: Any) -> dict[str, Any]:
 
 def record(
     env: Any,
-    settings: RunSettings,
-    file: DemoFile,
-    episodes: int,
-    *,
-    keep: str = "success",
-    with_depth: bool = False,
+    job: DemoJob,
     origin: Mapping[str, Any] | None = None,
     say: Callable[[str], object] = print,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Add waves to a file until it has so many episodes, those in it included, or until stopped.
+    """Add waves of an unwrapped environment to the job's file until it has its episodes, or until stopped.
 
-    The file is checked and locked. ``keep`` is ``success`` or ``all``; ``with_depth`` records depth maps as well, and
-    ``origin`` is that of :meth:`DemoFile.add_wave`. ``say`` is called with a line for every wave, and ``stopped``
-    is asked at every step whether to give up the wave.
+    ``origin`` is that of :meth:`DemoFile.add_wave`. ``say`` is called with a line for every wave, and ``stopped`` is
+    asked at every step whether to give up the wave.
 
     Raises:
         RuntimeError: The policy solves no episode.
     """
+    settings, episodes = job.settings, job.episodes
+    file = DemoFile(job.file)
     policy = env.expert()
     progress = file.progress()
     first_seed = settings.seed if progress.next_seed is None else progress.next_seed
@@ -202,11 +198,11 @@ def record(
     episodes_before = progress.episodes
     while progress.episodes < episodes:
         seed = next(seeds)
-        wave = record_wave(env, policy, seed, stopped, with_depth=with_depth)
+        wave = record_wave(env, policy, seed, stopped, with_depth=job.with_depth)
         if wave is None:
             return
 
-        kept = ((index, episode) for index, episode in wave.episodes.items() if keep == "all" or episode.success)
+        kept = ((index, episode) for index, episode in wave.episodes.items() if job.keep == "all" or episode.success)
         chosen = dict(islice(kept, episodes - progress.episodes))
         file.add_wave(settings, seed, env.num_envs, wave.successes, chosen, origin)
         progress = progress.plus(len(chosen), env.num_envs, wave.successes, seed)
@@ -216,7 +212,7 @@ def record(
         time_left = f", {missing / episodes_per_s:.0f} s left" if episodes_per_s > 0.0 else ""
         say(f"{progress.episodes}/{episodes} episodes, {progress.rate}{time_left}")
 
-        if keep == "success" and progress.attempts >= GIVE_UP_AFTER and progress.successes == 0:
+        if job.keep == "success" and progress.attempts >= GIVE_UP_AFTER and progress.successes == 0:
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
@@ -246,16 +242,6 @@ def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
     assert settings.num_envs != "auto"
     with open_env(resolve(settings, settings.num_envs)) as env, SignalFlag() as flag:
         screen.begin("record")
-        record(
-            env.unwrapped,
-            settings,
-            DemoFile(job.file),
-            job.episodes,
-            keep=job.keep,
-            with_depth=job.with_depth,
-            origin=_origin(env.unwrapped, settings),
-            say=screen.say,
-            stopped=lambda: bool(flag.received),
-        )
+        record(env.unwrapped, job, _origin(env.unwrapped, settings), screen.say, lambda: bool(flag.received))
         flag.leave()
     return ExitCode.OK

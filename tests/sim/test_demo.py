@@ -10,6 +10,7 @@ import torch
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.demos.datasets import Episodes
 from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.workers.demo import record
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
@@ -37,7 +38,7 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
     file = DemoFile(tmp_path / "demos.hdf5")
     config = compose(["task=lift", f"physics={backend}", "device=cpu", f"seed={SEED}"])
     with file.locked():
-        record(env, config, file, ENVS, keep="all", say=lambda _: None)
+        record(env, DemoJob(config, file.path, ENVS, "all", with_depth=False))
         file.merge()
     monkeypatch.undo()
 

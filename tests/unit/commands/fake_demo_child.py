@@ -11,7 +11,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.workers.demo import record
 from tests.unit.commands.demo_helpers import FakeEnv
@@ -30,4 +29,4 @@ def stopped() -> bool:
     return False
 
 
-record(env, job.settings, DemoFile(job.file), job.episodes, keep=job.keep, say=print, stopped=stopped)
+record(env, job, stopped=stopped)

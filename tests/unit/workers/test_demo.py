@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is recorded of an environment, and which episodes are kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -9,6 +10,7 @@ import torch
 
 from isaaclab_pc.demos.datasets import Episodes
 from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.workers.demo import GIVE_UP_AFTER, record, record_wave
 from tests.unit.commands.demo_helpers import POINTS, STEPS, FakeEnv, settings
 
@@ -18,6 +20,10 @@ def file(tmp_path: Path):
     made = DemoFile(tmp_path / "demos.hdf5")
     with made.locked():
         yield made
+
+
+def job(file: DemoFile, episodes: int, *given: str) -> DemoJob:
+    return DemoJob(settings(*given), file.path, episodes, "success", with_depth=False)
 
 
 def test_an_episode_holds_what_came_before_and_after_each_action() -> None:
@@ -53,13 +59,13 @@ def test_episodes_with_a_fault_are_no_demonstrations() -> None:
 
 def test_a_wave_that_is_stopped_leaves_nothing(file: DemoFile) -> None:
     answers = iter([False] * 3 + [True])
-    record(FakeEnv(), settings(), file, 2, stopped=lambda: next(answers))
+    record(FakeEnv(), job(file, 2), stopped=lambda: next(answers))
     assert (file.progress().attempts, list(file.parts.glob("*.hdf5"))) == (0, [])
 
 
 def test_only_successful_episodes_are_kept_and_no_more_than_asked_for(file: DemoFile) -> None:
     said: list[str] = []
-    record(FakeEnv(), settings("seed=4"), file, 5, say=said.append)
+    record(FakeEnv(), job(file, 5, "seed=4"), say=said.append)
     file.merge()
     assert [(demo.seed, demo.success, demo.length) for demo in Episodes(file.path).demos] == [
         *((4, True, STEPS), (4, True, STEPS + 1)),
@@ -73,18 +79,18 @@ def test_only_successful_episodes_are_kept_and_no_more_than_asked_for(file: Demo
 
 
 def test_failed_episodes_are_kept_where_all_are(file: DemoFile) -> None:
-    record(FakeEnv(), settings("seed=4"), file, 4, keep="all", say=lambda _: None)
+    record(FakeEnv(), replace(job(file, 4, "seed=4"), keep="all"))
     file.merge()
     kept = [(demo.seed, demo.success) for demo in Episodes(file.path).demos]
     assert kept == [(4, True), (4, True), (4, False), (5, True)]
 
 
 def test_going_on_takes_new_seeds_but_never_that_of_evaluations(file: DemoFile) -> None:
-    run = settings("seed=4", "eval.seed=6", "eval.best_seed=8")
+    run = ("seed=4", "eval.seed=6", "eval.best_seed=8")
     first, second = FakeEnv(), FakeEnv()
-    record(first, run, file, 3, say=lambda _: None)
+    record(first, job(file, 3, *run))
     file.merge()
-    record(second, run, file, 6, say=lambda _: None)
+    record(second, job(file, 6, *run))
     assert (first.seeds, second.seeds) == ([4, 5], [7, 9])
 
 
@@ -96,4 +102,4 @@ def test_a_policy_that_solves_nothing_is_given_up(file: DemoFile) -> None:
             return result
 
     with pytest.raises(RuntimeError, match=f"{GIVE_UP_AFTER} episodes"):
-        record(Failing(num_envs=32), settings(), file, 1, say=lambda _: None)
+        record(Failing(num_envs=32), job(file, 1))
