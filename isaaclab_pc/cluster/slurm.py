@@ -26,7 +26,7 @@ from isaaclab_pc.cli.command_line import LAUNCHER, Command
 from isaaclab_pc.cli.sweep import launcher_settings, run_each
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
-from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
+from isaaclab_pc.run.folder import make_folder, runs_folder
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.user_stream import standard_streams
@@ -295,7 +295,7 @@ def _tell(jobs: Sequence[SlurmJob], ids: Sequence[str], folder: Path, cluster: s
     print(f"\nsubmitted {len(jobs)} run{'s' if len(jobs) > 1 else ''}; this script is not needed any more")
     for job, job_id in zip(jobs, ids, strict=True):
         settings = job.settings
-        run = settings.resume or LOGS / settings.runner / experiment_name(settings) / job.folder_name(job_id)
+        run = settings.resume or runs_folder(settings) / job.folder_name(job_id)
         print(f"  {job_id}  run: {run}")
     array = ids[0].partition("_")[0]
     current().made("logs", folder)

@@ -18,7 +18,7 @@ from isaaclab_pc.learners import require_library
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.at_end import report_later
 from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm, teacher_settings
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder, writing
+from isaaclab_pc.run.folder import SETTINGS_NAME, locked, make_run_folder, writing
 from isaaclab_pc.run.jobs import TrainJob, worker_command
 from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
@@ -117,8 +117,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
 
 def _train_new(settings: RunSettings, name: str | None) -> tuple[int, Path]:
     """Train a new run, or go on with that of a requeued job; return the exit code and the run's folder."""
-    experiment = experiment_name(settings)
-    folder = make_run_folder(LOGS, settings.runner, experiment, name)
+    folder = make_run_folder(settings, name)
     if (folder / RECORD_NAME).exists():
         code = go_on_requeued(folder, settings, Command())
         if code is not None:
@@ -127,7 +126,7 @@ def _train_new(settings: RunSettings, name: str | None) -> tuple[int, Path]:
     try:
         with writing(folder):
             settings.save(folder / SETTINGS_NAME)
-            record = RunRecord.create(folder, settings, experiment)
+            record = RunRecord.create(folder, settings)
         code = _search_and_train(record, settings)
     except ConfigError:
         _discard(folder)

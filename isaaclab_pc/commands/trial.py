@@ -8,7 +8,7 @@ from pathlib import Path
 from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.run.find_checkpoint import newest_checkpoint
-from isaaclab_pc.run.folder import SCRIPT_LOCK, SETTINGS_NAME, experiment_name, locked, wait_for_worker
+from isaaclab_pc.run.folder import SCRIPT_LOCK, SETTINGS_NAME, locked, wait_for_worker
 from isaaclab_pc.run.jobs import TrainJob
 from isaaclab_pc.run.record import RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings
@@ -32,7 +32,7 @@ def _train_in(folder: Path) -> int:
             resumed = record.data.resumed if checkpoint is None else [*record.data.resumed, checkpoint.name]
             record.go_on(checkpoint, resumed=resumed)
         else:
-            record = RunRecord.create(folder, settings, experiment_name(settings))
+            record = RunRecord.create(folder, settings)
 
         code = train_to_end(record, TrainJob(settings, checkpoint))
         if code == ExitCode.REFUSED:

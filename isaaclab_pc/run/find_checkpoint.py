@@ -7,7 +7,7 @@ from typing import Literal
 from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import RUNNERS, check_header, check_intact, read_header
-from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, runs_folder
 from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings
@@ -47,7 +47,7 @@ def find_checkpoint(resume: str, settings: RunSettings, key: str = "resume") -> 
             "scripts/play.py resume=pretrained plays it."
         )
     if resume in ("latest", "best"):
-        return _newest(resume, _parent(settings), key)
+        return _newest(resume, runs_folder(settings), key)
 
     path = Path(resume)
     try:
@@ -84,15 +84,11 @@ def newest_checkpoint(record: RunRecord) -> Path | None:
 
 def newest_run(settings: RunSettings) -> RunRecord:
     """Return the newest run of an experiment, with or without a checkpoint; raise a ConfigError without any."""
-    parent = _parent(settings)
+    parent = runs_folder(settings)
     runs = _newest_first(parent)
     if not runs:
         raise ConfigError(f"run=latest: {parent} holds no run; {_elsewhere(parent)}")
     return runs[0]
-
-
-def _parent(settings: RunSettings) -> Path:
-    return LOGS / settings.runner / experiment_name(settings)
 
 
 def _elsewhere(parent: Path) -> str:

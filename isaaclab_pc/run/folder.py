@@ -45,19 +45,24 @@ def experiment_name(settings: RunSettings) -> str:
     return name if settings.obs == "points" else f"{name}_{settings.obs}"
 
 
-def make_run_folder(root: Path, runner: str, experiment: str, name: str | None = None) -> Path:
-    """Make ``<root>/<runner>/<experiment>/<time>[_<job id>]``, or a folder with a name, which may be there.
+def runs_folder(settings: RunSettings) -> Path:
+    """Return the folder of all runs with the same library, task and observations."""
+    return LOGS / settings.runner / experiment_name(settings)
+
+
+def make_run_folder(settings: RunSettings, name: str | None = None) -> Path:
+    """Make ``<time>[_<job id>]`` in the folder of such runs, or a folder with a name, which may be there.
 
     Raises:
         ConfigError: The folder cannot be made.
     """
-    if name is not None:
-        folder = root / runner / experiment / name
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        return folder
-    job = "_".join(os.environ[v] for v in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID") if os.environ.get(v))
-    return make_folder(root / runner / experiment, job)
+    if name is None:
+        job = "_".join(os.environ[v] for v in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID") if os.environ.get(v))
+        return make_folder(runs_folder(settings), job)
+    folder = runs_folder(settings) / name
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def make_folder(parent: Path, suffix: str = "") -> Path:

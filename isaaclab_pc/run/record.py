@@ -17,6 +17,7 @@ from isaaclab_pc.learners import read_header
 from isaaclab_pc.num_envs.profile import Answer
 from isaaclab_pc.num_envs.trial import Trial
 from isaaclab_pc.run.evaluation import Evaluation
+from isaaclab_pc.run.folder import experiment_name
 from isaaclab_pc.run.iteration_log import last_iteration
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import shown
@@ -235,14 +236,14 @@ class RunRecord:
     """The content of the file."""
 
     @classmethod
-    def create(cls, folder: Path, settings: RunSettings, experiment: str) -> Self:
+    def create(cls, folder: Path, settings: RunSettings) -> Self:
         """Write the record of a new run; its settings stand beside it in a file of their own."""
         data = RunData(
             task=settings.task,
             runner=settings.runner,
             algorithm=settings.algorithm,
             teacher=settings.teacher,
-            experiment=experiment,
+            experiment=experiment_name(settings),
             started=_now(),
             num_envs=settings.num_envs,
             max_iterations=settings.max_iterations,

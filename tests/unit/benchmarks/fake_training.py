@@ -20,7 +20,7 @@ def write_run(folder: Path, settings: list[str], completed: bool) -> None:
     """Leave a run of 100 s in all, of which evaluations took 2 x 10 s."""
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "checkpoints" / "model_9.pt").touch()
-    record = RunRecord.create(folder, compose(settings), "task")
+    record = RunRecord.create(folder, compose(settings))
     points = [
         CurvePoint(iteration=n, env_steps=1000 * n, wall_s=40.0 * n, evaluation_s=10.0, evaluation=evaluation(rate))
         for n, rate in ((1, 0.5), (2, 0.95))

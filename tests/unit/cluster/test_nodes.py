@@ -93,7 +93,7 @@ def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path,
     folder = tmp_path / "run"
     folder.mkdir()
     composed = compose(["num_envs=256", "device=cpu"]).with_values({"nodes": 2})
-    record = RunRecord.create(folder, composed, "reach")
+    record = RunRecord.create(folder, composed)
     leads = command(tmp_path, Place(2, 0, endpoint), "0", patience=1)
     code, death = supervise(record, TrainJob(composed), lambda *_, **__: leads)
     assert (code, death and death.cause) == (UNANSWERED, DeathCause.ERROR)

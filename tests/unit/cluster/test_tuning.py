@@ -32,7 +32,7 @@ TUNING = Tuning(
 
 def add_run(folder: Path, name: str, status: str, **fields: Any) -> RunRecord:
     (folder / name).mkdir()
-    record = RunRecord.create(folder / name, compose(["num_envs=8", "device=cpu"]), "reach")
+    record = RunRecord.create(folder / name, compose(["num_envs=8", "device=cpu"]))
     record.update(status=status, **fields)
     return record
 

@@ -35,7 +35,7 @@ def cache(tmp_path: Path) -> ProfileCache:
 @pytest.fixture
 def record(tmp_path: Path) -> RunRecord:
     (tmp_path / "run").mkdir()
-    record = RunRecord.create(tmp_path / "run", compose(["num_envs=64", "device=cpu"]), "reach")
+    record = RunRecord.create(tmp_path / "run", compose(["num_envs=64", "device=cpu"]))
     batch = {"horizon": 32, "num_minibatches": 4, "minibatch_size": 512}
     record.update(answer=ANSWER, batch=batch)
     return record

@@ -30,7 +30,7 @@ def write_run(folder: Path, *settings: str, success: float, rollout_s: float, en
     folder.mkdir(parents=True)
     composed = compose([*SETTINGS, *settings], env)
     composed.save(folder / "config.yaml")
-    record = RunRecord.create(folder, composed, "reach")
+    record = RunRecord.create(folder, composed)
     for n in range(1, ITERATIONS + 1):
         # The first iteration also compiles kernels.
         collect_s = rollout_s if n > 1 else 60.0
@@ -126,7 +126,7 @@ def test_a_pattern_may_mean_new_runs_and_folders_of_other_scripts(runs: list[str
     begun.mkdir()
     settings = compose(SETTINGS)
     settings.save(begun / "config.yaml")
-    RunRecord.create(begun, settings, "reach")
+    RunRecord.create(begun, settings)
     other = Path("logs/scale/reach/a")
     other.mkdir(parents=True)
     assert report.main([*runs, f"./{runs[0]}", str(begun), str(other), "out=result"]) == 0

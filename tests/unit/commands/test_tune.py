@@ -138,7 +138,7 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
         screen.begin("tune")
         refresh = tuning_display(tmp_path, tuning)
         (tmp_path / "000").mkdir()
-        record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]), "reach")
+        record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]))
         record.update(status="running", completed_iterations=3)
         refresh()
         refresh()

@@ -60,7 +60,7 @@ def make_run(folder: Path, *settings: str, completed: bool = True) -> RunRecord:
     folder.mkdir(parents=True)
     composed = compose(["task=reach", "num_envs=128", f"max_iterations={ITERATIONS}", *settings])
     composed.save(folder / SETTINGS_NAME)
-    record = RunRecord.create(folder, composed, "reach")
+    record = RunRecord.create(folder, composed)
     for iteration in range(1, ITERATIONS + 1):
         metrics = {
             "success_rate": iteration / 10 if iteration > 1 else math.nan,

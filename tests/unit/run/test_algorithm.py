@@ -167,7 +167,7 @@ def leave_run(folder: Path) -> Callable[..., Path]:
             header = {"format": 1, "task": settings.task, "runner": settings.runner}
             archive.writestr("archive/header.json", json.dumps(header))
         entry: Any = {"latest": {"path": "checkpoints/model_7.pt", "iteration": 7, "success_rate": None}}
-        RunRecord.create(run, settings, "push_state").update(checkpoints=entry)
+        RunRecord.create(run, settings).update(checkpoints=entry)
         return checkpoint
 
     return train

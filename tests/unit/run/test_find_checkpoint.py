@@ -20,7 +20,7 @@ def make_run(tmp_path):
     def make(name, latest=None, best=None, experiment="reach", runner="rsl_rl"):
         folder = tmp_path / runner / experiment / name
         (folder / "checkpoints").mkdir(parents=True)
-        record = RunRecord.create(folder, compose([f"runner={runner}"]), experiment)
+        record = RunRecord.create(folder, compose([f"runner={runner}"]))
         checkpoints = {}
         for which, file in (("latest", latest), ("best", best)):
             checkpoints[which] = {"path": f"checkpoints/{file}", "iteration": 1, "success_rate": None} if file else None
@@ -34,7 +34,8 @@ def make_run(tmp_path):
 
 @pytest.fixture
 def find(tmp_path, monkeypatch):
-    monkeypatch.setattr("isaaclab_pc.run.find_checkpoint.LOGS", tmp_path)
+    for module in ("folder", "find_checkpoint"):
+        monkeypatch.setattr(f"isaaclab_pc.run.{module}.LOGS", tmp_path)
     return lambda resume: find_checkpoint(resume, compose())
 
 

@@ -18,7 +18,7 @@ EVALUATION = Evaluation(
 
 
 def test_a_record_holds_what_a_report_needs(tmp_path):
-    RunRecord.create(tmp_path, compose(["num_envs=8", "max_iterations=3"]), "reach")
+    RunRecord.create(tmp_path, compose(["num_envs=8", "max_iterations=3"]))
     data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     assert data["status"] == "running"
     assert (data["task"], data["runner"], data["experiment"]) == ("IsaacPC-Reach-Franka-Direct", "rsl_rl", "reach")
@@ -28,7 +28,7 @@ def test_a_record_holds_what_a_report_needs(tmp_path):
 
 
 def test_a_record_survives_writing_and_reading(tmp_path):
-    record = RunRecord.create(tmp_path, compose(), "reach")
+    record = RunRecord.create(tmp_path, compose())
     record.update(
         metrics={"loss": 0.5}, guard={"state": 3}, harder_physics={"dt": 0.01, "decimation": 2}, evaluation=EVALUATION
     )
@@ -44,7 +44,7 @@ def write_checkpoint(record: RunRecord, iteration: int) -> CheckpointEntry:
 
 
 def test_a_run_that_goes_on_from_an_older_checkpoint_forgets_what_came_after_it(tmp_path):
-    record = RunRecord.create(tmp_path, compose(), "reach")
+    record = RunRecord.create(tmp_path, compose())
     write_checkpoint(record, 3)
     best, latest = write_checkpoint(record, 6), write_checkpoint(record, 9)
     points = [
@@ -72,7 +72,7 @@ def test_a_run_that_goes_on_from_an_older_checkpoint_forgets_what_came_after_it(
 
 
 def test_a_failed_write_keeps_the_old_record(tmp_path):
-    record = RunRecord.create(tmp_path, compose(), "reach")
+    record = RunRecord.create(tmp_path, compose())
     with pytest.raises(ValueError, match="object"):
         record.update(contacts={"broken": object()})
     assert RunRecord.load(tmp_path).data.status == "running"
@@ -84,7 +84,7 @@ def test_a_failed_write_keeps_the_old_record(tmp_path):
     "fields", [{"no_such_field": 1}, {"status": "finished"}, {"completed_iterations": "many"}, {"success": "all"}]
 )
 def test_fields_that_a_record_does_not_have_and_wrong_values_are_errors(tmp_path, fields):
-    record = RunRecord.create(tmp_path, compose(), "reach")
+    record = RunRecord.create(tmp_path, compose())
     before = (tmp_path / "run.json").read_bytes()
     with pytest.raises(ValueError, match=next(iter(fields))):
         record.update(**fields)
@@ -93,7 +93,7 @@ def test_fields_that_a_record_does_not_have_and_wrong_values_are_errors(tmp_path
 
 def test_numbers_that_json_lacks_become_null(tmp_path):
     values = {"nan": float("nan"), "inf": float("-inf"), "number": 1.5}
-    RunRecord.create(tmp_path, compose(), "reach").update(
+    RunRecord.create(tmp_path, compose()).update(
         metrics=values, contacts={"list": [float("nan"), {"inf": float("inf")}, 1.5]}, success=float("nan")
     )
     data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
@@ -121,7 +121,7 @@ def test_what_is_no_record_is_refused(tmp_path, content):
     ],
 )
 def test_a_record_with_a_wrong_field_is_refused_by_its_name(tmp_path, field, value):
-    RunRecord.create(tmp_path, compose(), "reach")
+    RunRecord.create(tmp_path, compose())
     path = tmp_path / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {field: value}), encoding="utf-8")
     with pytest.raises(ConfigError, match=rf"run\.json .*: {field}"):
@@ -133,7 +133,7 @@ def test_every_field_of_a_record_says_what_it_is():
 
 
 def test_a_record_that_is_read_has_the_iterations_since_it_was_written(tmp_path):
-    record = RunRecord.create(tmp_path, compose(), "reach")
+    record = RunRecord.create(tmp_path, compose())
     append_iteration(tmp_path, 1, 256, 2.0, {"mean_reward": 1.0})
     append_iteration(tmp_path, 2, 512, 3.5, {"mean_reward": float("nan"), "loss/value": 0.5})
     with (tmp_path / "iterations.jsonl").open("a", encoding="utf-8") as file:

@@ -45,7 +45,7 @@ class Run:
         self.folder.mkdir()
         composed = compose(["num_envs=256", "device=cpu", *settings])
         composed.save(self.folder / "config.yaml")
-        self.record = RunRecord.create(self.folder, composed, "reach")
+        self.record = RunRecord.create(self.folder, composed)
         code, self.death = supervise(self.record, TrainJob(composed), start_command)
         return code
 
@@ -292,7 +292,7 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     run.folder.mkdir()
     settings = compose(["num_envs=256", "device=cpu"])
     settings.save(run.folder / "config.yaml")
-    RunRecord.create(run.folder, settings, "reach")
+    RunRecord.create(run.folder, settings)
     driver = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path;"
         "from tests.unit.supervise.test_supervisor import FAKE; from isaaclab_pc.supervise.supervisor import supervise;"

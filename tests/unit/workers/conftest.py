@@ -18,7 +18,7 @@ from tests.unit.workers.fake_session import SETTINGS, FakeRunner, SessionEnv
 @pytest.fixture
 def run(tmp_path):
     """Make a run's folder as the parent does."""
-    RunRecord.create(tmp_path, compose(SETTINGS), "reach")
+    RunRecord.create(tmp_path, compose(SETTINGS))
     return tmp_path
 
 

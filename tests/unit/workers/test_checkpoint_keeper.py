@@ -12,7 +12,7 @@ from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 
 @pytest.fixture
 def record(tmp_path):
-    return RunRecord.create(tmp_path, compose(), "reach")
+    return RunRecord.create(tmp_path, compose())
 
 
 class Saver:
