@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A tuning on disk: its trials, how they stand, and which is the best. Loads neither Ray nor torch."""
+"""A tuning on disk: its trials, their share of the machine, how they stand, and which is the best.
 
+Loads neither Ray nor torch.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from isaaclab_pc.cluster.trial_share import TrialShare
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.num_envs.fit import DEVICE_FRACTION, HOST_FRACTION
+from isaaclab_pc.num_envs.memory import usable_cores
 from isaaclab_pc.run.iteration_log import read_iterations
+from isaaclab_pc.run.platform import gpu_count
 from isaaclab_pc.run.record import RECORD_NAME, RunData, RunRecord
-from isaaclab_pc.utils.json_record import Count, JsonRecord, Size
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.scaling import parse_budget
+from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
 TUNING_NAME = "tuning.json"
 """The tuning's file in its folder."""
@@ -20,6 +28,20 @@ STOPPED_EARLY_NAME = "stopped_early"
 
 _OVER = ("completed", "stopped early", "failed", "storm")
 """Statuses of trials that do not go on; all but the second are also statuses of a run."""
+
+
+@dataclass(frozen=True)
+class TrialShare(JsonRecord):
+    """The share of one trial."""
+
+    concurrent: Size
+    """Trials at once."""
+    cpus: Size
+    """CPU cores."""
+    gpus: NonNegative
+    """GPUs: a fraction where trials share one."""
+    sharing: Size
+    """Trials that share its memory: that of a GPU, or of the host."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +107,28 @@ class TuneTrial:
     def iterations(self) -> int:
         """Iterations completed."""
         return 0 if self.data is None else self.data.completed_iterations
+
+
+def divide_machine(settings: RunSettings, trials: int, concurrent: int | None) -> TrialShare:
+    """Divide this machine among trials; ``concurrent``: how many at once (None: one on each GPU, or one on the CPU)."""
+    gpus = 0 if settings.device == "cpu" else gpu_count()
+    at_once = min(concurrent or max(gpus, 1), trials)
+    cpus = max(usable_cores() // at_once, 1)
+    if not gpus:
+        return TrialShare(at_once, cpus, 0.0, at_once)
+    sharing = math.ceil(at_once / gpus)
+    # Rounded down to Ray's resolution: six times 0.1667 of a GPU would be more than one.
+    return TrialShare(at_once, cpus, math.floor(10_000 / sharing) / 10_000, sharing)
+
+
+def divided_budget(settings: RunSettings, sharing: int) -> float | str | None:
+    """Return the value of ``scaling.budget`` for one of several trials that share the memory."""
+    budget = settings.scaling.budget
+    if sharing == 1:
+        return budget
+    whole = parse_budget(budget or (HOST_FRACTION if settings.device == "cpu" else DEVICE_FRACTION))
+    # A fraction stays one: the answer of a search is remembered by it.
+    return whole / sharing if isinstance(whole, float) else str(whole // sharing)
 
 
 def read_trials(folder: Path, tuning: Tuning) -> list[TuneTrial]:

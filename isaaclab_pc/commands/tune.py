@@ -16,8 +16,7 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
-from isaaclab_pc.cluster.trial_share import TrialShare, divide_machine, divided_budget
-from isaaclab_pc.cluster.tuning import TUNING_NAME, Tuning, best_trial
+from isaaclab_pc.cluster.tuning import TUNING_NAME, TrialShare, Tuning, best_trial, divide_machine, divided_budget
 from isaaclab_pc.commands.num_envs import find_num_envs
 from isaaclab_pc.commands.tune_results import report, tuning_display
 from isaaclab_pc.errors import ConfigError

@@ -3,8 +3,8 @@
 
 import pytest
 
-from isaaclab_pc.cluster import trial_share
-from isaaclab_pc.cluster.trial_share import TrialShare, divide_machine, divided_budget
+from isaaclab_pc.cluster import tuning
+from isaaclab_pc.cluster.tuning import TrialShare, divide_machine, divided_budget
 from isaaclab_pc.settings import RunSettings, ScalingSettings
 
 GIB = 1 << 30
@@ -23,8 +23,8 @@ GIB = 1 << 30
     ],
 )
 def test_trials_share_cores_and_gpus(monkeypatch, gpus, trials, concurrent, expected):
-    monkeypatch.setattr(trial_share, "usable_cores", lambda: 8)
-    monkeypatch.setattr(trial_share, "gpu_count", lambda: gpus)
+    monkeypatch.setattr(tuning, "usable_cores", lambda: 8)
+    monkeypatch.setattr(tuning, "gpu_count", lambda: gpus)
     assert divide_machine(RunSettings(device="cuda:0" if gpus else "cpu"), trials, concurrent) == expected
 
 

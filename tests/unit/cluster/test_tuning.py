@@ -11,8 +11,7 @@ import pytest
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.ray_tune import RunTrial
-from isaaclab_pc.cluster.trial_share import TrialShare
-from isaaclab_pc.cluster.tuning import Tuning, best_trial, read_scores, read_trial, read_trials
+from isaaclab_pc.cluster.tuning import TrialShare, Tuning, best_trial, read_scores, read_trial, read_trials
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run.evaluation import Evaluation, Success
 from isaaclab_pc.run.iteration_log import append_iteration

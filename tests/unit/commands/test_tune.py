@@ -10,8 +10,7 @@ import pytest
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
-from isaaclab_pc.cluster.trial_share import TrialShare
-from isaaclab_pc.cluster.tuning import Tuning
+from isaaclab_pc.cluster.tuning import TrialShare, Tuning
 from isaaclab_pc.commands import tune
 from isaaclab_pc.commands.tune_results import report, tuning_display
 from isaaclab_pc.errors import ConfigError
