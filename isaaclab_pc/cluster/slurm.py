@@ -20,14 +20,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
 
 from isaaclab_pc.cli.command_line import LAUNCHER, Command
 from isaaclab_pc.cli.sweep import launcher_settings, run_each
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.run.folder import make_folder, runs_folder
-from isaaclab_pc.settings import RunSettings, SubmitSettings
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import Expects, ScriptSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.user_stream import standard_streams
 from isaaclab_pc.utils.packages import installed_versions
@@ -41,6 +44,21 @@ _LEAST = {"timeout_min": 1, "max_num_timeout": 0, "array_parallelism": 1}
 
 _STOPPED = (ExitCode.PREEMPTED, 138, 140, 143)
 """Exit codes of a job that was told to stop; those of the signals are from before it heeds them."""
+
+_ImagePath = Annotated[
+    str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S"), Expects("the path of an Apptainer image")
+]
+
+
+class SubmitSettings(ScriptSettings):
+    """Jobs of a SLURM cluster, with hydra/launcher=slurm (docs/clusters.md)."""
+
+    dry_run: bool = False
+    """Print the sbatch file, and submit nothing."""
+
+    image: _ImagePath | None = None
+    """Run the jobs inside of this Apptainer image, which has isaaclab_pc[cluster] installed."""
+
 
 Check = Callable[[RunSettings, bool], RunSettings]
 """Refuses settings that the node would refuse, which has a GPU or not; returns those to submit."""

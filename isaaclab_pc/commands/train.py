@@ -10,6 +10,7 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.sweep import run_each
 from isaaclab_pc.cluster.nodes import Place, find_place
+from isaaclab_pc.cluster.slurm import SubmitSettings, is_submitted, submit
 from isaaclab_pc.commands.prepare import prepare, prepare_training
 from isaaclab_pc.commands.resume import find_run, go_on_requeued, resume
 from isaaclab_pc.commands.train_to_end import train_to_end
@@ -22,7 +23,7 @@ from isaaclab_pc.run.folder import SETTINGS_NAME, locked, make_run_folder, writi
 from isaaclab_pc.run.jobs import TrainJob, worker_command
 from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
-from isaaclab_pc.settings import RunSettings, SubmitSettings
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
 HELP = f"""\
@@ -79,11 +80,8 @@ def main(argv: Sequence[str]) -> int:
     """Train, once or, with ``-m``, once for each combination of values; return the highest exit code."""
     options, others = split_own(argv, SubmitSettings)
     command = parse_command(others, TAKES)
-    if command.launcher is not None:
-        from isaaclab_pc.cluster.slurm import is_submitted, submit
-
-        if is_submitted(command):
-            return submit(command, options, run, lambda settings, on_gpu: check(settings, command, options, on_gpu))
+    if is_submitted(command):
+        return submit(command, options, run, lambda settings, on_gpu: check(settings, command, options, on_gpu))
     if options != SubmitSettings():
         raise ConfigError("dry_run and image are for jobs of a cluster: give hydra/launcher=slurm as well.")
     return run_each(command, lambda settings: run(settings, command))

@@ -10,7 +10,6 @@ from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointsSettings
 from isaaclab_pc.settings.run import EvalSettings, RunSettings
 from isaaclab_pc.settings.scaling import ScalingSettings
-from isaaclab_pc.settings.submit import SubmitSettings
 from isaaclab_pc.settings.supervise import SuperviseSettings
 
 __all__ = [
@@ -20,6 +19,5 @@ __all__ = [
     "PointsSettings",
     "RunSettings",
     "ScalingSettings",
-    "SubmitSettings",
     "SuperviseSettings",
 ]

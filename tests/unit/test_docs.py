@@ -12,10 +12,10 @@ import pytest
 
 from isaaclab_pc.cli.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
 from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cluster.slurm import SubmitSettings
 from isaaclab_pc.commands import demo, objects, replay, report, robot, scale, trained_policy, tune, view
 from isaaclab_pc.run.algorithm import choose_algorithm
 from isaaclab_pc.run.platform import choose_platform
-from isaaclab_pc.settings.submit import SubmitSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

@@ -13,9 +13,9 @@ import pytest
 from isaaclab_pc.cli.command_line import parse_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import slurm
+from isaaclab_pc.cluster.slurm import SubmitSettings
 from isaaclab_pc.commands import train
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.settings import SubmitSettings
 from tests.unit.cluster.fake_slurm import SMALL, Cluster, node_run
 from tests.unit.supervise import fake_trainer
 from tests.unit.supervise.fake_trainer import LAST
