@@ -12,6 +12,11 @@ import warp as wp
 
 from isaaclab_pc.guards.causes import Cause
 
+POSITION_BIT = wp.constant(int(Cause.POSITION))
+ORIENTATION_BIT = wp.constant(int(Cause.ORIENTATION))
+VELOCITY_BIT = wp.constant(int(Cause.VELOCITY))
+JOINT_POSITION_BIT = wp.constant(int(Cause.JOINT_POSITION))
+JOINT_VELOCITY_BIT = wp.constant(int(Cause.JOINT_VELOCITY))
 REWARD_BIT = wp.constant(int(Cause.REWARD))
 
 # A loop over the grid, which no launch of ours needs, would cost registers.
@@ -99,8 +104,6 @@ def check_joints(
     lower: wp.array(dtype=wp.float32),
     upper: wp.array(dtype=wp.float32),
     fastest: wp.array(dtype=wp.float32),
-    position_bit: wp.int32,
-    velocity_bit: wp.int32,
     findings: Findings,
 ):
     """Check joint positions and velocities (N, J) against limits (J,), one thread an environment."""
@@ -109,9 +112,9 @@ def check_joints(
     bits = wp.int32(0)
     for joint in range(position.shape[1]):
         if not (position[env, joint] >= lower[joint] and position[env, joint] <= upper[joint]):
-            bits = bits | position_bit
+            bits = bits | JOINT_POSITION_BIT
         if not (wp.abs(velocity[env, joint]) <= fastest[joint]):
-            bits = bits | velocity_bit
+            bits = bits | JOINT_VELOCITY_BIT
 
     if bits != 0:
         record(findings, env, bits)
@@ -126,9 +129,6 @@ def check_bodies(
     highest: wp.float32,
     tolerance: wp.float32,
     fastest: wp.vec2f,
-    position_bit: wp.int32,
-    orientation_bit: wp.int32,
-    velocity_bit: wp.int32,
     findings: Findings,
 ):
     """Check poses and velocities (linear, angular) of a free body (N,), one thread an environment."""
@@ -139,12 +139,12 @@ def check_bodies(
     place = wp.transform_get_translation(pose[env]) - origins[env]
     for axis in range(3):
         if not (place[axis] >= lowest and place[axis] <= highest):
-            bits = bits | position_bit
+            bits = bits | POSITION_BIT
         if not (wp.abs(velocity[env][axis]) <= fastest[0] and wp.abs(velocity[env][axis + 3]) <= fastest[1]):
-            bits = bits | velocity_bit
+            bits = bits | VELOCITY_BIT
 
     if not (wp.abs(wp.length(wp.transform_get_rotation(pose[env])) - 1.0) <= tolerance):
-        bits = bits | orientation_bit
+        bits = bits | ORIENTATION_BIT
 
     if bits != 0:
         record(findings, env, bits)

@@ -18,8 +18,6 @@ from isaaclab_pc.tensors.constant_tensor import constant_tensor
 STATE_CAUSES = Cause.POSITION | Cause.ORIENTATION | Cause.VELOCITY | Cause.JOINT_POSITION | Cause.JOINT_VELOCITY
 """The causes that are found in the physics state."""
 
-_BODY_BITS = [int(Cause.POSITION), int(Cause.ORIENTATION), int(Cause.VELOCITY)]
-
 
 @dataclass
 class _Joints:
@@ -72,7 +70,7 @@ class SceneState:
 
             def bounds(joints: _Joints = joints) -> list[Any]:
                 arrays = [wp.from_torch(bound) for bound in (joints.lower, joints.upper, joints.fastest)]
-                return [*arrays, int(Cause.JOINT_POSITION), int(Cause.JOINT_VELOCITY), guard.findings]
+                return [*arrays, guard.findings]
 
             state = [data.joint_pos.warp, data.joint_vel.warp]
             guard.launch((joints.name, "joints"), kernels.check_joints, guard.num_envs, state, bounds)
@@ -116,7 +114,7 @@ class SceneState:
         origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
         fastest: Any = cfg.fastest()
         limits = [*cfg.bounds("position"), cfg.quaternion_tolerance, wp.vec2f(*fastest)]
-        return [origins, *limits, *_BODY_BITS, self._guard.findings]
+        return [origins, *limits, self._guard.findings]
 
     def _repair(self, bad: torch.Tensor) -> None:
         """Write the nearest state that the assets can be in to environments, a mask of shape (num_envs,), bool."""
