@@ -18,19 +18,18 @@ _LEAST_SECONDS = 20.0
 """Time that they take together [s]."""
 
 
-def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | None = None) -> None:
+def check_answer(record: RunRecord, death: Death | None) -> None:
     """Compare a run with the search that found its number of environments, and correct the cache where they differ.
 
     The answer is no longer used where the run ran out of memory with it, and is tried again where the speed was
-    another. The record's ``answer`` gets a verdict, once.
-
-    ``death`` tells why the run's last process ended, where none followed; ``cache`` has the answers, None: the user's.
+    another. The record's ``answer`` gets a verdict, once. ``death`` tells why the run's last process ended, where none
+    followed.
     """
     answer = record.data.answer
     if answer is None or answer.verdict:
         return
 
-    cache = cache or ProfileCache()
+    cache = ProfileCache()
     profile = cache.get(answer.key)
     if profile is not None and profile.num_envs != answer.num_envs:
         profile = None  # another run has corrected it

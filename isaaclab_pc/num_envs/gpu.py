@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import psutil
@@ -120,19 +120,12 @@ class Gpu:
     raises a ConfigError.
     """
 
-    def __init__(
-        self,
-        device: str,
-        environment: Mapping[str, str] = os.environ,
-        *,
-        cuda_memory: Callable[[], tuple[int, int]] | None = None,
-    ) -> None:
+    def __init__(self, device: str, cuda_memory: Callable[[], tuple[int, int]] | None = None) -> None:
         """Open a GPU.
 
         Args:
             device: "cuda" or "cuda:N", as torch counts: `CUDA_VISIBLE_DEVICES` is respected. The order of GPUs is that
                 of `CUDA_DEVICE_ORDER=PCI_BUS_ID`, which every child gets.
-            environment: Environment variables.
             cuda_memory: Returns free and total memory [bytes] where NVML may not tell them to us, as often of an
                 instance of MIG; None: a child that opens a CUDA context.
 
@@ -147,7 +140,7 @@ class Gpu:
         self._device = device
 
         index = int(device.partition(":")[2] or 0)
-        visible = environment.get("CUDA_VISIBLE_DEVICES")
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self._hung: TimeoutError | None = None
         try:
             self._ask(nvml.nvmlInit)

@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
@@ -20,9 +19,9 @@ _USERS = ("warp", "numba", "isaaclab_pc")
 """Folders below the root: one of them may be somebody else's."""
 
 
-def cache_root(environment: Mapping[str, str] = os.environ) -> Path:
+def cache_root() -> Path:
     """Return the folder of the user's caches, which may be missing: ``XDG_CACHE_HOME``, or ``~/.cache``."""
-    given = environment.get("XDG_CACHE_HOME")
+    given = os.environ.get("XDG_CACHE_HOME")
     if given:
         return Path(given)
     try:

@@ -129,19 +129,17 @@ class SignalFlag:
 
 def run_child(
     argv: Sequence[str],
-    grace: float = GRACE_SECONDS,
     log: Path | None = None,
     watch: Callable[[ProcessTree], object] | None = None,
     flag: SignalFlag | None = None,
 ) -> int:
     """Run a child to its end, show its standard output on this script's screen, and end the screen's phase.
 
-    :data:`STOP_SIGNALS` are passed on to the child, which may take ``grace`` seconds after the first. The same one
+    :data:`STOP_SIGNALS` are passed on to the child, which has :data:`GRACE_SECONDS` after the first. The same one
     again, or the end of that time, kills it with all its descendants. In a job of SLURM, only a second SIGINT does.
 
     Args:
         argv: The child's command line.
-        grace: Time between the first signal and the kill [s].
         log: Log of a child that calls :func:`~isaaclab_pc.processes.output_filter.divert_output`. Native code's output
             goes there through a filter, which counts a line that is repeated over and over, and warns of it once.
         watch: Called some twenty times a second; where it returns True, the child is killed.
@@ -171,7 +169,7 @@ def run_child(
                 expendable=False,
                 keep_stderr=True,
             )
-            code = _wait(stack.enter_context(tree), flag, grace, watch)
+            code = _wait(stack.enter_context(tree), flag, watch)
             if code is None:
                 return flag.exit_code or ExitCode.FAILED
             return code if code >= 0 else flag.exit_code or 128 - code
@@ -179,9 +177,7 @@ def run_child(
         current().end_phase()
 
 
-def _wait(
-    child: ProcessTree, flag: SignalFlag, grace: float, watch: Callable[[ProcessTree], object] | None
-) -> int | None:
+def _wait(child: ProcessTree, flag: SignalFlag, watch: Callable[[ProcessTree], object] | None) -> int | None:
     """Wait for the child, passing on signals. None: it has to be killed."""
     passed_on: list[int] = []
     deadline = math.inf
@@ -195,8 +191,8 @@ def _wait(
             if number in passed_on and (number == signal.SIGINT or "SLURM_JOB_ID" not in os.environ):
                 return None
             if not passed_on:
-                deadline = time.monotonic() + grace
-                again = "Ctrl-C again stops at once" if number == signal.SIGINT else f"within {grace:.0f} s"
+                deadline = time.monotonic() + GRACE_SECONDS
+                again = "Ctrl-C again stops at once" if number == signal.SIGINT else f"within {GRACE_SECONDS:.0f} s"
                 current().say(f"\nstopping; {again}", stderr=True)
             child.send_signal(number)
             passed_on.append(number)

@@ -2,7 +2,6 @@
 """Warp's compiled kernels: where they are kept, and whether a start has to compile them. Loads no Warp."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
@@ -16,10 +15,10 @@ _COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
 """Files of Warp's compiled kernels, by kind of device."""
 
 
-def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
+def shared_kernel_cache() -> Path:
     """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp."""
-    given = environment.get("WARP_CACHE_PATH")
-    return Path(given) if given else cache_root(environment) / "warp"
+    given = os.environ.get("WARP_CACHE_PATH")
+    return Path(given) if given else cache_root() / "warp"
 
 
 def check_kernel_cache() -> None:

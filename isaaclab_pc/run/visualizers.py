@@ -3,7 +3,6 @@
 
 import os
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 
 from isaaclab_pc.errors import ConfigError
@@ -15,7 +14,6 @@ MOST_ENVS_SHOWN = 64
 
 NUM_ENVS_SHOWN = 4
 """Environments of ``num_envs=auto`` with a visualizer: every step draws all of them."""
-
 
 INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
@@ -50,13 +48,10 @@ def check_num_envs_shown(num_envs: int, force: bool) -> None:
         )
 
 
-def check_visualizers(
-    names: Sequence[str], backend: str, environment: Mapping[str, str] = os.environ, platform: str = sys.platform
-) -> None:
+def check_visualizers(names: Sequence[str], backend: str) -> None:
     """Raise ConfigError for visualizers that cannot start here.
 
-    One is not installed, needs a display, or cannot share a process with another or with the physics backend. Platforms
-    are named as by ``sys.platform``.
+    One is not installed, needs a display, or cannot share a process with another or with the physics backend.
     """
     for name in names:
         module, install = VISUALIZERS[name]
@@ -74,7 +69,7 @@ def check_visualizers(
 
     # Without DISPLAY, Isaac Lab would draw where nobody can see it.
     windows = [name for name in names if name != "viser"]
-    if windows and platform == "linux" and not environment.get("DISPLAY"):
+    if windows and not os.environ.get("DISPLAY"):
         raise ConfigError(
             f"visualizer={windows[0]} opens a window, and there is no display (DISPLAY is not set): log in with one, "
             "or use visualizer=viser, which shows in a browser, also from another machine."

@@ -26,8 +26,9 @@ PROFILE = Profile(64, 1000.0, 2 << 20, None, StopReason.COMPLETE, TRIALS)
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> ProfileCache:
-    cache = ProfileCache(tmp_path / "profiles")
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProfileCache:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = ProfileCache()
     cache.put("key", PROFILE)
     return cache
 
@@ -65,7 +66,7 @@ def restart(num_envs: int, taken: int = 0, cause: DeathCause = DeathCause.OUT_OF
 @pytest.mark.parametrize(("speed", "doubt"), [(1250, None), (800, None), (1350, Doubt.SPEED), (700, Doubt.SPEED)])
 def test_a_speed_that_is_another_puts_the_answer_in_doubt(record, cache, speed, doubt, capsys):
     train_at(record, speed)
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert cache.get("key") == replace(PROFILE, doubt=doubt)
     assert f"{speed} frames/s" in verdict_of(record)
     assert ("num_envs=64" in capsys.readouterr().err) == (doubt is not None)
@@ -86,17 +87,17 @@ def test_a_speed_that_is_another_puts_the_answer_in_doubt(record, cache, speed, 
 def test_what_cannot_be_compared_changes_nothing(record, cache, changes: dict[str, Any]):
     train_at(record, 100)
     record.update(**changes)
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert cache.get("key") == PROFILE
     assert record.data.answer == changes.get("answer", ANSWER)
 
 
 def test_a_short_run_tells_no_speed_and_a_longer_resumption_of_it_does(record, cache):
     train_at(record, 500, iterations=5)
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert (verdict_of(record), cache.get("key")) == ("", PROFILE)
     train_at(record, 500)
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert cache.get("key") == replace(PROFILE, doubt=Doubt.SPEED)
 
 
@@ -111,7 +112,7 @@ def test_a_short_run_tells_no_speed_and_a_longer_resumption_of_it_does(record, c
 def test_an_answer_that_ran_out_of_memory_is_ruled_out(record, cache, restarts, death):
     record.update(restarts=restarts)
     train_at(record, 1000)
-    check_answer(record, death, cache)
+    check_answer(record, death)
     profile = cache.get("key")
     assert profile is not None
     assert (profile.num_envs, profile.frames_per_second, profile.host_bytes) == (32, 600.0, 1 << 20)
@@ -123,7 +124,7 @@ def test_an_answer_that_ran_out_of_memory_is_ruled_out(record, cache, restarts, 
 def test_where_nothing_else_was_found_to_fit_the_answer_is_forgotten(record, cache):
     cache.put("key", replace(PROFILE, trials=TRIALS[1:]))
     record.update(restarts=[restart(64)])
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert cache.get("key") is None
 
 
@@ -131,7 +132,7 @@ def test_where_nothing_else_was_found_to_fit_the_answer_is_forgotten(record, cac
 def test_memory_that_others_took_and_other_ends_say_nothing_against_it(record, cache, one):
     record.update(restarts=[one])
     train_at(record, 1000)
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert cache.get("key") == PROFILE
     assert verdict_of(record).startswith("1000 frames/s")
 
@@ -140,5 +141,5 @@ def test_an_answer_that_another_run_has_corrected_is_left_alone(record, cache):
     corrected = replace(PROFILE, num_envs=32, doubt=Doubt.MEMORY)
     cache.put("key", corrected)
     record.update(restarts=[restart(64)])
-    check_answer(record, None, cache)
+    check_answer(record, None)
     assert cache.get("key") == corrected

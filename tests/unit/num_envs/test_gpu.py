@@ -29,7 +29,7 @@ def card(nvml: FakeNvml) -> FakeGpu:
 @pytest.fixture
 def gpu(card: FakeGpu) -> Gpu:
     """That card, metered from now on."""
-    return Gpu("cuda:0", {})
+    return Gpu("cuda:0")
 
 
 def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(card: FakeGpu, gpu: Gpu) -> None:
@@ -125,6 +125,7 @@ WHOLE, DIVIDED = None, [None, FakeGpu("Fake mig1", uuid="MIG-7a"), FakeGpu("Fake
     ],
 )
 def test_devices_are_counted_as_cuda_counts_them(
+    monkeypatch: pytest.MonkeyPatch,
     nvml: FakeNvml,
     card: FakeGpu,
     instances: list[FakeGpu | None] | None,
@@ -135,8 +136,9 @@ def test_devices_are_counted_as_cuda_counts_them(
     card.instances = instances
     # Nobody needs to read the whole of a divided GPU.
     card.memory_error = nvml.NVMLError_NoPermission if instances is DIVIDED else None
-    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    gpu = Gpu(device, environment)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    gpu = Gpu(device)
     assert gpu.model == f"Fake {name} {8 << 30}"
     assert gpu.name == f"{gpu.model} driver 999.1"
 
@@ -151,7 +153,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_gpu_that_shares_the_machines_memory(nvml: FakeNvml, card: FakeGpu, machine: SimpleNamespace) -> None:
     card.memory_error = nvml.NVMLError_NotSupported
-    gpu = Gpu("cuda:0", {})
+    gpu = Gpu("cuda:0")
     assert gpu.model == f"Fake gpu0 {100 * MIB}"
     assert gpu.free() == 80 * MIB
 
@@ -165,7 +167,7 @@ def test_gpu_that_shares_the_machines_memory(nvml: FakeNvml, card: FakeGpu, mach
 def test_cuda_tells_the_memory_where_nvml_may_not(nvml: FakeNvml, card: FakeGpu) -> None:
     card.memory_error = nvml.NVMLError_NoPermission
     free = [70 * MIB]
-    gpu = Gpu("cuda:0", {}, cuda_memory=lambda: (free[0], 100 * MIB))
+    gpu = Gpu("cuda:0", cuda_memory=lambda: (free[0], 100 * MIB))
     assert gpu.model == f"Fake gpu0 {100 * MIB}"
     assert gpu.free() == 70 * MIB
 
@@ -183,7 +185,7 @@ def test_a_child_asks_cuda(nvml: FakeNvml, card: FakeGpu, tmp_path: Path, monkey
     fake_cuda(tmp_path, monkeypatch, "return {'cuda:1': (3, 7)}[device]")
     nvml.gpus = [FakeGpu(), card]
     card.memory_error = nvml.NVMLError_NoPermission
-    gpu = Gpu("cuda:1", {})
+    gpu = Gpu("cuda:1")
     assert (gpu.free(), gpu.free()) == (3, 3)
     assert gpu.model == "Fake gpu0 7"
 
@@ -221,7 +223,7 @@ def test_memory_that_nobody_tells_is_refused(
     fake_cuda(tmp_path, monkeypatch, "raise RuntimeError('no-cuda-here')")
     card.memory_error = nvml.NVMLError_NoPermission
     with pytest.raises(ConfigError, match=UNREADABLE) as refused:
-        Gpu("cuda:0", {})
+        Gpu("cuda:0")
     assert "RuntimeError: no-cuda-here" in str(refused.value)
 
 
@@ -229,7 +231,7 @@ def test_a_reading_that_blocks_is_given_up(card: FakeGpu, gpu: Gpu, monkeypatch:
     monkeypatch.setattr("isaaclab_pc.num_envs.gpu.DEADLINE_S", 0.2)
     card.blocked = threading.Event()
     try:
-        for ask in (lambda: gpu.sample([7]), gpu.free, lambda: Gpu("cuda:0", {})):
+        for ask in (lambda: gpu.sample([7]), gpu.free, lambda: Gpu("cuda:0")):
             with pytest.raises(ConfigError, match=UNREADABLE):
                 ask()
     finally:
@@ -253,17 +255,19 @@ def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: FakeNvml, card: Fake
     ],
 )
 def test_device_that_does_not_exist_is_refused(
-    nvml: FakeNvml, device: str, visible: str | None, has_driver: bool
+    monkeypatch: pytest.MonkeyPatch, nvml: FakeNvml, device: str, visible: str | None, has_driver: bool
 ) -> None:
     nvml.gpus = nvml.gpus if has_driver else None
-    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     with pytest.raises(ConfigError, match=f"device={device}"):
-        Gpu(device, environment)
+        Gpu(device)
 
 
-def test_real_library_without_a_gpu_gives_the_same_error() -> None:
+def test_real_library_without_a_gpu_gives_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(ConfigError, match=UNREADABLE):
-        Gpu("cuda:0", {"CUDA_VISIBLE_DEVICES": ""})
+        Gpu("cuda:0")
 
 
 @pytest.mark.gpu

@@ -64,8 +64,9 @@ def parent(tmp_path):
         script = tmp_path / "child.py"
         script.write_text(textwrap.dedent(child_code), encoding="utf-8")
         code = (
-            "import sys; from isaaclab_pc.processes.child_process import run_child;"
-            f"code = run_child([sys.executable, {str(script)!r}], grace={grace});"
+            "import sys; from isaaclab_pc.processes import child_process;"
+            f"child_process.GRACE_SECONDS = {grace};"
+            f"code = child_process.run_child([sys.executable, {str(script)!r}]);"
             "print('code', code, flush=True); sys.exit(code)"
         )
         pipe = subprocess.PIPE

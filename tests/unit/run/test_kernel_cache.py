@@ -23,12 +23,16 @@ def shared(tmp_path, monkeypatch):
     return folder
 
 
-def test_where_warp_keeps_its_kernels():
+def test_where_warp_keeps_its_kernels(monkeypatch):
     import warp
 
-    assert shared_kernel_cache({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/warp")
-    assert shared_kernel_cache({"WARP_CACHE_PATH": "/a", "XDG_CACHE_HOME": "/cache"}) == Path("/a")
-    assert shared_kernel_cache({}) == Path.home() / ".cache" / "warp"
+    monkeypatch.delenv("WARP_CACHE_PATH", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert shared_kernel_cache() == Path.home() / ".cache" / "warp"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert shared_kernel_cache() == Path("/cache/warp")
+    monkeypatch.setenv("WARP_CACHE_PATH", "/a")
+    assert shared_kernel_cache() == Path("/a")
     assert warp.config.version == WARP
 
 
