@@ -185,8 +185,8 @@ class _Training:
         )
 
         self._contacts = ContactWatch(session.env, record.folder / LOG_NAME)
-        self._learner = LearnerWatch(settings, session.resolved.adapter)
-        self._storm = StormWatch(session.env, session.resolved, settings, record.folder)
+        self._learner = LearnerWatch(session.resolved)
+        self._storm = StormWatch(session.env, session.resolved, record.folder)
         self._stop: EarlyStop | None = None
         self._pauses = False
         """Whether the library's loop was left for an evaluation, and is to be entered again."""
@@ -346,7 +346,7 @@ class _Training:
             self._checkpoints.write(completed)
         except NonFiniteError as error:
             # The checkpoint before it stays the latest one.
-            self._stop = diverged(self.settings, self.session.resolved.adapter, str(error))
+            self._stop = diverged(self.session.resolved, str(error))
         self._saved_iteration = completed
 
     def _is_stopped(self) -> bool:

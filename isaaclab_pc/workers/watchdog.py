@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.envs import PointCloudEnvCfg
-from isaaclab_pc.learners import Adapter
 from isaaclab_pc.physics.ladder import harder, present_values
 from isaaclab_pc.processes.child_process import ExitCode
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.workers.resolve import Resolved
 
@@ -40,10 +38,9 @@ class EarlyStop:
 class LearnerWatch:
     """Counts the iterations in a row in which an optimizer skipped every update."""
 
-    def __init__(self, settings: RunSettings, adapter: Adapter) -> None:
-        """Start with none; the adapter of the learning library is for the advice."""
-        self._settings = settings
-        self._adapter = adapter
+    def __init__(self, resolved: Resolved) -> None:
+        """Start with none; the run's settings and library are for the advice."""
+        self._resolved = resolved
         self._iterations_without_update = 0
 
     def check(self, metrics: Mapping[str, float]) -> EarlyStop | None:
@@ -58,15 +55,15 @@ class LearnerWatch:
 
         where = "of" if all_skipped else "of one of its optimizers in"
         reason = f"all updates {where} {PATIENCE} iterations in a row were skipped"
-        return diverged(self._settings, self._adapter, reason)
+        return diverged(self._resolved, reason)
 
 
-def diverged(settings: RunSettings, adapter: Adapter, reason: str) -> EarlyStop:
+def diverged(resolved: Resolved, reason: str) -> EarlyStop:
     """Return the stop of a learner that cannot go on."""
-    if settings.guard.mode == "disabled":
+    if resolved.settings.guard.mode == "disabled":
         advice = "train with guard.mode=quarantine, which keeps the values of bad environments from the learner"
     else:
-        advice = f"train with a smaller {adapter.learning_rate_key}"
+        advice = f"train with a smaller {resolved.adapter.learning_rate_key}"
     return EarlyStop(
         "failed",
         ExitCode.DIVERGED,
@@ -78,17 +75,16 @@ def diverged(settings: RunSettings, adapter: Adapter, reason: str) -> EarlyStop:
 class StormWatch:
     """Counts the environments that the guard found bad within a window."""
 
-    def __init__(self, env: Any, resolved: Resolved, settings: RunSettings, folder: Path) -> None:
+    def __init__(self, env: Any, resolved: Resolved, folder: Path) -> None:
         """Start a window; an environment without a guard has no storms."""
         guard = getattr(env.unwrapped, "guard", None)
-        share = settings.guard.storm
+        share = resolved.settings.guard.storm
         # A value that was replaced ended no episode.
-        is_watched = share is not None and settings.guard.mode != "sanitize"
+        is_watched = share is not None and resolved.settings.guard.mode != "sanitize"
         self._guard = guard if is_watched and hasattr(guard, "env_counts") else None
         self._resolved = resolved
         self._share = share or 0.0
         self._folder = folder
-        self._physics = settings.physics
         self.begin_window()
 
     def begin_window(self) -> None:
@@ -119,7 +115,7 @@ class StormWatch:
 
     def _stop(self, reason: str) -> EarlyStop:
         resolved = self._resolved
-        backend = self._physics.backend
+        backend = resolved.settings.physics.backend
         physics = None
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
             physics = harder(present_values(resolved.env_cfg, backend), backend)

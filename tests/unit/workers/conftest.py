@@ -34,9 +34,8 @@ def fake_session(monkeypatch):
             if error is not None:
                 raise error
             session.resolved = SimpleNamespace(
+                settings=settings,
                 max_iterations=settings.max_iterations,
-                backend="ovphysx",
-                device="cpu",
                 adapter=load_adapter(settings.runner),
                 env_cfg=ReachEnvCfg(),
                 plan=BatchPlan(horizon=64, num_minibatches=4, minibatch_size=64),

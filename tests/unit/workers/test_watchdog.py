@@ -21,6 +21,11 @@ NONE = {"Learner/updates": 20.0, "Learner/skipped_updates": 0.0}
 ONE = {"Learner/updates": 30.0, "Learner/skipped_updates": 10.0, "Learner/stopped_optimizers": 1.0}
 
 
+def resolved(*arguments: str) -> Any:
+    settings = compose(arguments)
+    return SimpleNamespace(settings=settings, adapter=load_adapter(settings.runner))
+
+
 @pytest.mark.parametrize(
     ("iterations", "stops"),
     [
@@ -35,7 +40,7 @@ ONE = {"Learner/updates": 30.0, "Learner/skipped_updates": 10.0, "Learner/stoppe
     ],
 )
 def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iterations: Any, stops: bool) -> None:
-    watch = LearnerWatch(compose(), load_adapter("rsl_rl"))
+    watch = LearnerWatch(resolved())
     found = [watch.check(metrics) for metrics in iterations]
     assert all(stop is None for stop in found[:-1])
     assert (found[-1] is not None) == stops
@@ -52,8 +57,7 @@ def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iteratio
     ],
 )
 def test_a_lost_learner_says_what_to_change(arguments: list[str], advice: str) -> None:
-    settings = compose(arguments)
-    watch = LearnerWatch(settings, load_adapter(settings.runner))
+    watch = LearnerWatch(resolved(*arguments))
     stop = [watch.check(ALL) for _ in range(3)][-1]
     assert stop is not None
     assert (stop.status, stop.code, stop.physics) == ("failed", ExitCode.DIVERGED, None)
@@ -76,9 +80,9 @@ class Physics:
         env = SimpleNamespace(unwrapped=SimpleNamespace(guard=self.guard))
         plan = BatchPlan(horizon=horizon, num_minibatches=4, minibatch_size=64)
         cfg: Any = ReachEnvCfg()
-        values: Any = SimpleNamespace(**{"env_cfg": cfg, "backend": "ovphysx", "plan": plan, **resolved})
         settings = compose(["physics=ovphysx"]).with_values({"guard.storm": share, "guard.mode": mode})
-        self.watch = StormWatch(env, values, settings, Path("logs/run"))
+        values: Any = SimpleNamespace(**{"env_cfg": cfg, "settings": settings, "plan": plan, **resolved})
+        self.watch = StormWatch(env, values, Path("logs/run"))
 
     def iterate(self, *faults: int) -> EarlyStop | None:
         """Count one fault in each of these environments, then look."""
@@ -125,8 +129,8 @@ def test_benched_environments_count_on() -> None:
 
 
 def test_a_task_without_a_guard_has_no_storms() -> None:
-    resolved: Any = SimpleNamespace(plan=BatchPlan(200, 4, 64))
-    watch = StormWatch(SimpleNamespace(unwrapped=SimpleNamespace()), resolved, compose(), Path())
+    resolved: Any = SimpleNamespace(plan=BatchPlan(200, 4, 64), settings=compose())
+    watch = StormWatch(SimpleNamespace(unwrapped=SimpleNamespace()), resolved, Path())
     assert watch.check() is None
 
 
