@@ -138,7 +138,7 @@ def find_num_envs(
             search,
             answer_parts(run),
             show,
-            retry=functools.partial(retry_overrides, smallest=search.usual_smallest),
+            retry=functools.partial(retry_overrides, smallest=search.sizes.lo),
             processes=processes,
             reserve=reserve,
         )

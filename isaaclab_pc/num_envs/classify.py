@@ -67,9 +67,6 @@ _PHYSX_FIELDS = {
 }
 """Field of Isaac Lab's PhysX configs that sizes a buffer."""
 
-_SIGNAL_EXIT = 128
-"""Shells and launchers report death by signal N as exit code 128 + N."""
-
 
 def contact_overflow(lines: Iterable[str]) -> tuple[str, dict[str, int]]:
     """Find PhysX's messages about contacts that it drops on a GPU in a program's output.
@@ -114,7 +111,8 @@ def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[
     kernel killed ``oom_kills`` processes in the memory cgroup while the child ran.
     """
     line = out_of_memory_line(output)
-    number = -returncode if returncode < 0 else returncode - _SIGNAL_EXIT
+    # Shells and launchers report death by signal N as exit code 128 + N.
+    number = -returncode if returncode < 0 else returncode - 128
     name = next((known.name for known in signal.Signals if known == number), "")
 
     if returncode and oom_kills:

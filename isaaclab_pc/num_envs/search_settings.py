@@ -49,12 +49,6 @@ class SearchSettings(ScalingSettings):
         return cls(device=settings.device, **{**settings.scaling.model_dump(), **only, **changes})
 
     @property
-    def usual_smallest(self) -> int:
-        """Fewest environments that are tried while one size fits; only where none does, fewer are."""
-        sizes = self.sizes
-        return -(-sizes.lo // sizes.granule) * sizes.granule
-
-    @property
     def on_gpu(self) -> bool:
         """Whether the device is a GPU."""
         return self.device != "cpu"
@@ -80,4 +74,5 @@ class SearchSettings(ScalingSettings):
         granule = min(usual.granule, hi)
         while hi // granule * granule < lo:
             granule //= 2
+        lo = -(-lo // granule) * granule
         return Sizes(lo, hi, granule, start=min(max(usual.start, lo), hi), floor=self.min or 1)

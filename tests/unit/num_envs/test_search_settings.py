@@ -49,7 +49,7 @@ def test_objective(settings: dict, objective: Objective, keeps_to_agent: bool) -
         ({"max": 20}, Sizes(lo=20, hi=20, granule=4, start=20, floor=1)),
         ({"min": 300}, Sizes(lo=300, hi=300, granule=4, start=300, floor=300)),
         ({"min": 40, "max": 47}, Sizes(lo=40, hi=47, granule=8, start=47, floor=40)),
-        ({"min": 5}, Sizes(lo=5, hi=256, granule=16, start=256, floor=5)),
+        ({"min": 5}, Sizes(lo=16, hi=256, granule=16, start=256, floor=5)),
         ({"min": 24, "max": 24}, Sizes(lo=24, hi=24, granule=8, start=24, floor=24)),
     ],
 )
