@@ -65,10 +65,10 @@ EVERY_SETTING = (*SETTINGS, "env.", "agent.")
 
 
 @dataclass(frozen=True)
-class Takes:
+class Takes[Own: Settings]:
     """Settings and options that a script takes: its ``TAKES``."""
 
-    own: type[Settings] | None = None
+    own: type[Own] | None = None
     """Describes the script's own settings."""
 
     run: Sequence[str] = ()
@@ -164,26 +164,22 @@ def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
     return command
 
 
-def parse_script_command[Own: Settings](
-    argv: Sequence[str], own: type[Own], may_change: Sequence[str]
-) -> tuple[Own, Command]:
+def parse_script_command[Own: Settings](argv: Sequence[str], takes: Takes[Own]) -> tuple[Own, Command]:
     """Split and check the command line of a script that has settings of its own beside a few of a run's.
-
-    ``own`` describes the former; ``may_change`` names the latter, as for :func:`keys_of`.
 
     Raises:
         ConfigError: A setting is none of both, or a value is refused.
     """
-    settings, others = split_own(argv, own)
-    takes = Takes(own, may_change)
-    has_use = keys_of(*may_change)
+    assert takes.own is not None
+    settings, others = split_own(argv, takes.own)
+    has_use = keys_of(*takes.run)
     for argument in others:
         check_form(argument, takes.names)
         key, equals, _ = argument.partition("=")
         if equals and not argument.startswith("-") and not has_use(key):
             near = closest(key, takes.names)
             if not near.startswith("did"):
-                near = closest(key, [*settings_of(own), *(name.rstrip(".") for name in may_change)])
+                near = closest(key, [*settings_of(takes.own), *(name.rstrip(".") for name in takes.run)])
             raise ConfigError(f"{shown(key or argument)} has no use here: {near} See --help.")
     return settings, parse_command(others, takes)
 

@@ -113,7 +113,7 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Record until a file has enough episodes; return the exit code."""
-    own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
+    own, command = parse_script_command(argv, TAKES)
     settings = compose(command.settings, command.env)
     require_expert(settings.task, "task")
     if own.depth:

@@ -61,7 +61,7 @@ otherwise.
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Make or import a set; return the exit code, as in :data:`HELP`."""
-    settings, _ = parse_script_command(argv, ObjectSettings, ())
+    settings, _ = parse_script_command(argv, TAKES)
     # Late: trimesh and matplotlib take seconds to load.
     from isaaclab_pc.assets.objects.sets import SETS, load_set, set_folder
     from isaaclab_pc.report.object_sheet import save_object_sheet

@@ -78,7 +78,7 @@ SAME_STATE = 1e-3
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Replay one environment of a dump; returns the exit code, as in :data:`HELP`."""
-    own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
+    own, command = parse_script_command(argv, TAKES)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
 

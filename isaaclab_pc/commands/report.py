@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     """Write the page; return the exit code, as in :data:`HELP`."""
     named, others = _split(argv, TAKES.names)
     folders = _runs(named)
-    own, command = parse_script_command(others, ReportSettings, SELECTS)
+    own, command = parse_script_command(others, TAKES)
     if own.run == LATEST:
         asked = compose(command.settings)
         folders.append(newest_run(asked).folder)

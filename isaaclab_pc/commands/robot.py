@@ -70,7 +70,7 @@ otherwise.
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Import a robot; return the exit code, as in :data:`HELP`."""
-    settings, _ = parse_script_command(argv, RobotSettings, ())
+    settings, _ = parse_script_command(argv, TAKES)
     if settings.file is None:
         raise ConfigError("file= is missing: give a URDF, MJCF or USD file, file=<file>.")
     file = Path(settings.file).expanduser()

@@ -117,7 +117,7 @@ def main(argv: Sequence[str]) -> int:
     """Tune, or go on with a tuning."""
     check_isaaclab()
     spaces, others = _split(argv)
-    own, command = parse_script_command(others, TuneSettings, MAY_CHANGE)
+    own, command = parse_script_command(others, TAKES)
     if not is_installed("ray"):
         raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
 

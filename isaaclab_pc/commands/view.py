@@ -97,7 +97,7 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Show environments until stopped; return the exit code, as in :data:`HELP`."""
-    own, command = parse_script_command(argv, ViewSettings, TAKES.run)
+    own, command = parse_script_command(argv, TAKES)
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)
     if settings.num_envs == "auto":

@@ -13,7 +13,7 @@ import pytest
 from isaaclab_pc.cli.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster.slurm import SubmitSettings
-from isaaclab_pc.commands import demo, objects, replay, report, robot, scale, trained_policy, tune, view
+from isaaclab_pc.commands import demo, objects, replay, report, robot, scale, tune, view
 from isaaclab_pc.run.algorithm import choose_algorithm
 from isaaclab_pc.run.platform import choose_platform
 
@@ -105,22 +105,22 @@ def test_scripts_take_the_commands_of_the_pages(script: str, arguments: str):
             # The run of an export is what play resumes.
             parse_command([text.replace("run=", "resume=") for text in argv])
         case "view":
-            parse_script_command(argv, view.ViewSettings, (*trained_policy.SELECTS, *view.MAY_CHANGE))
+            parse_script_command(argv, view.TAKES)
         case "report":
-            parse_script_command([text for text in argv if "=" in text], report.ReportSettings, report.SELECTS)
+            parse_script_command([text for text in argv if "=" in text], report.TAKES)
         case "scale":
             parse_command([argument for argument in argv if argument != scale.STABILITY])
         case "demo":
-            parse_script_command(argv, demo.DemoSettings, demo.MAY_CHANGE)
+            parse_script_command(argv, demo.TAKES)
         case "objects":
-            parse_script_command(argv, objects.ObjectSettings, ())
+            parse_script_command(argv, objects.TAKES)
         case "robot":
-            parse_script_command(argv, robot.RobotSettings, ())
+            parse_script_command(argv, robot.TAKES)
         case "replay":
-            parse_script_command(argv, replay.ReplaySettings, replay.MAY_CHANGE)
+            parse_script_command(argv, replay.TAKES)
         case "tune":
             _, others = tune._split(argv)
-            parse_script_command(others, tune.TuneSettings, tune.MAY_CHANGE)
+            parse_script_command(others, tune.TAKES)
         case "new_task":
             assert len(argv) == 1
         case _:

@@ -146,13 +146,15 @@ class Own(ScriptSettings):
     """Where to."""
 
 
+TAKES = Takes(Own, ("seed", "physics."))
+
+
 def test_a_script_takes_its_own_settings_and_a_few_of_a_run():
-    own, command = parse_script_command(
-        ["seed=1", "episodes=7", "physics=ovphysx", "physics.dt=0.01", "file=b=c"], Own, ("seed", "physics.")
-    )
+    argv = ["seed=1", "episodes=7", "physics=ovphysx", "physics.dt=0.01", "file=b=c"]
+    own, command = parse_script_command(argv, TAKES)
     assert (own.episodes, own.file) == (7, "b=c")
     assert command.settings == ["seed=1", "physics=ovphysx", "physics.dt=0.01"]
-    assert parse_script_command(["file=null"], Own, ())[0].file is None
+    assert parse_script_command(["file=null"], Takes(Own))[0].file is None
 
 
 @pytest.mark.parametrize("key", ["episodes", "file"])
@@ -176,4 +178,4 @@ def test_a_variable_of_the_shell_that_is_empty_is_not_taken_for_the_default(key)
 )
 def test_a_script_refuses_the_rest(argument: str, message: str):
     with pytest.raises(ConfigError, match=message):
-        parse_script_command([argument], Own, ("seed", "physics."))
+        parse_script_command([argument], TAKES)
