@@ -25,8 +25,6 @@ from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.utils.files import write_text_atomically
 
-LATEST = "latest"
-
 
 class ReportSettings(ScriptSettings):
     """Settings of a report besides the names of runs."""
@@ -81,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     named, others = _split(argv, TAKES.names)
     folders = _runs(named)
     own, command = parse_script_command(others, TAKES)
-    if own.run == LATEST:
+    if own.run == "latest":
         asked = compose(command.settings)
         folders.append(newest_run(asked).folder)
     elif own.run is not None:
