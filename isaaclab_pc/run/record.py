@@ -269,7 +269,13 @@ class RunRecord:
             raise ConfigError(f"{shown(path)} cannot be read: {error.strerror}.") from None
         except ValidationError as error:
             raise ConfigError(f"{path} is not the record of a run: {first_problem(error)}.") from None
-        add_progress(folder, data)
+        last = last_iteration(folder)
+        # The time of a run that goes on from an older checkpoint goes on, too.
+        if last is not None and last.wall_s > data.wall_s:
+            data.completed_iterations = last.iteration
+            data.env_steps = last.env_steps
+            data.wall_s = last.wall_s
+            data.metrics = dict(last.metrics)
         return cls(folder, data)
 
     def note(self, **fields: Any) -> None:
@@ -327,17 +333,6 @@ class RunRecord:
         entry: CheckpointEntry | None = getattr(self.data.checkpoints, which)
         path = self.folder / entry.path if entry is not None else None
         return path if path is not None and path.is_file() else None
-
-
-def add_progress(folder: Path, data: RunData) -> None:
-    """Set iterations, steps, time and metrics of a record to those of the last iteration in the run's folder."""
-    last = last_iteration(folder)
-    # The time of a run that goes on from an older checkpoint goes on, too.
-    if last is not None and last.wall_s > data.wall_s:
-        data.completed_iterations = last.iteration
-        data.env_steps = last.env_steps
-        data.wall_s = last.wall_s
-        data.metrics = dict(last.metrics)
 
 
 def _now() -> str:
