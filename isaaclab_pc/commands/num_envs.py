@@ -68,16 +68,14 @@ def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) ->
         # This machine stands for all of them.
         processes = run.workers if run.device == "cpu" else min(run.workers, gpu_count())
     if processes == 1 or run.device == "cpu":
-        return find_num_envs(run, SearchSettings.of(run), on_trial, processes=processes)
+        return find_num_envs(run, on_trial, processes=processes)
 
     device, reserve = fullest_gpu(processes)
     devices = ", ".join(f"cuda:{index}" for index in range(processes))
     reserved = f", {format_size(reserve)} of it kept for the other processes" if reserve else ""
     current().say(f"{device}{reserved}, for {devices}:")
-    on_device = apply_overrides(run, {"device": device})
     result = find_num_envs(
-        on_device,
-        SearchSettings.of(on_device),
+        run.with_values({"device": device}),
         lambda trial: on_trial(replace(trial, device=device)),
         processes=processes,
         reserve=reserve,
@@ -105,7 +103,7 @@ def fullest_gpu(count: int) -> tuple[str, int]:
 
 
 def find_num_envs(
-    run: RunSettings, search: SearchSettings, on_trial: Callable[[Trial], None], *, processes: int = 1, reserve: int = 0
+    run: RunSettings, on_trial: Callable[[Trial], None], *, processes: int = 1, reserve: int = 0
 ) -> FitResult:
     """Find the number of environments on one device, showing each trial; print its reason.
 
@@ -116,6 +114,7 @@ def find_num_envs(
         ConfigError: No size fits, or the config is refused by the first child.
         ProbeError: A trial failed for another reason than its size.
     """
+    search = SearchSettings.of(run)
     screen = current()
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 

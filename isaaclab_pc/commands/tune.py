@@ -24,7 +24,6 @@ from isaaclab_pc.learners import require_library
 from isaaclab_pc.num_envs.fit import ProbeError
 from isaaclab_pc.num_envs.memory import usable_cores
 from isaaclab_pc.num_envs.retry import apply_overrides
-from isaaclab_pc.num_envs.search_settings import SearchSettings
 from isaaclab_pc.num_envs.trial import SettingValue
 from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm
@@ -243,9 +242,9 @@ def _find_num_envs(largest: RunSettings, share: TrialShare) -> dict[str, Setting
     """Find the number of environments of all trials within the share of one; try a given one if memory is shared."""
     if largest.num_envs != "auto" and share.sharing == 1:
         return {"num_envs": largest.num_envs}
-    search = SearchSettings.of(largest, budget=divided_budget(largest, share.sharing))
+    within_share = largest.with_values({"scaling.budget": divided_budget(largest, share.sharing)})
     try:
-        found = find_num_envs(largest, search, lambda trial: None)
+        found = find_num_envs(within_share, lambda trial: None)
     except ConfigError as error:
         if share.sharing == 1:
             raise

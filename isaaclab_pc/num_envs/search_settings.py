@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ``scaling`` settings, completed for the device that is searched on."""
 
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import StringConstraints
 
@@ -42,11 +42,11 @@ class SearchSettings(ScalingSettings):
     """Where the trials run. Also on a GPU, host memory is held to 0.8 of the free memory."""
 
     @classmethod
-    def of(cls, settings: RunSettings, **changes: Any) -> Self:
+    def of(cls, settings: RunSettings) -> Self:
         """Complete a run's settings for its device; a given ``num_envs`` is the only size to try."""
         given = settings.num_envs
         only = {} if given == "auto" else {"min": given, "max": given}
-        return cls(device=settings.device, **{**settings.scaling.model_dump(), **only, **changes})
+        return cls(device=settings.device, **{**settings.scaling.model_dump(), **only})
 
     @property
     def on_gpu(self) -> bool:

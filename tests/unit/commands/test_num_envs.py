@@ -55,8 +55,8 @@ def gpu_of(text: str) -> FakeGpu:
 def test_processes_on_one_machine_share_it(monkeypatch, nvml, given, gpus_here, searched) -> None:
     asked = []
 
-    def find(run, search, on_trial, *, processes, reserve=0):
-        asked.append((search.device, processes))
+    def find(run, on_trial, *, processes, reserve=0):
+        asked.append((run.device, processes))
         return FitResult(64, (), "")
 
     nvml.gpus = [gpu_of("A 8 1") for _ in range(4)]

@@ -37,8 +37,9 @@ def started(tmp_path, monkeypatch):
     monkeypatch.setattr(
         tune,
         "find_num_envs",
-        lambda settings, search, *_: (
-            calls.append(search) or FitResult(search.min or 48, (), "", {"physics.contacts": 100})
+        lambda run, *_: (
+            calls.append(run)
+            or FitResult(48 if run.num_envs == "auto" else run.num_envs, (), "", {"physics.contacts": 100})
         ),
     )
     return calls
@@ -104,9 +105,9 @@ def test_trials_are_runs_whose_settings_are_written_before_the_first_one_starts(
 
 def test_the_number_of_environments_is_searched_once_within_the_share_of_each(started):
     assert tune.main(["task=reach", "device=cpu", "algorithm=ppo", "seed=1,2,3", "concurrent=2"]) == 75
-    search, call = started
+    run, call = started
     folder, tuning = call[:2]
-    assert search.budget == 0.4, "half of the host's"
+    assert run.scaling.budget == 0.4, "half of the host's"
     assert {RunSettings.load(folder / name / "config.yaml").num_envs for name in tuning.trials} == {48}
     assert "num_envs=48" in tuning.fixed
     assert "physics.contacts=100" in tuning.fixed
