@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isaaclab_pc.cli.compose import compose
-from isaaclab_pc.num_envs.machine import Machine
 from isaaclab_pc.num_envs.preflight import check_run
 from isaaclab_pc.settings.base import shown
 from isaaclab_pc.settings.run import SETTINGS, RunSettings
 from isaaclab_pc.workers.resolve import resolve
 from tests.unit.settings.setting_values import SEEDS, refusal_of, valid
 
-MACHINE = Machine(free_bytes=16 << 30, threads=2, cores=2)
+FREE = 16 << 30
 
 CHOSEN_BY_THE_PARENT = ("task", "device", "physics.backend", "visualizer")
 """What the parent has checked and replaced before a worker reads it."""
@@ -35,7 +34,7 @@ def test_a_run_passes_the_preflight_or_is_refused_by_the_settings_name(key: str,
         changed = composed().with_values({key: value})
         num_envs = 8 if changed.num_envs == "auto" else changed.num_envs
         resolved = resolve(changed, num_envs)
-        check_run(resolved.env_cfg, MACHINE, trial=False)
+        check_run(resolved.env_cfg, FREE, trial=False)
 
     refusal = refusal_of(preflight)
     # Of a long value, messages show the beginning.
