@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from isaaclab_pc.agents.distill import ImitationCfg
+from isaaclab_pc.demos.datasets import Episodes
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.learners.rsl_rl.replay import num_steps_of
@@ -87,8 +88,8 @@ def test_the_whole_file_is_held_and_normalizes(tmp_path: Path, demos: Path) -> N
     runner = make(tmp_path, demos, SilentEnv())
     train(runner, 1)
     assert num_steps_of(demos) == len(runner.holders()["replay"]) == EPISODES * STEPS
-    with h5py.File(demos, "r") as file:
-        policy = torch.cat([torch.from_numpy(file[f"data/demo_{i}/obs/policy"][:]) for i in range(EPISODES)])
+    episodes = Episodes(demos, ("obs",))
+    policy = torch.cat([episodes[index]["obs"]["policy"] for index in range(EPISODES)])
     (normalizer,) = [part for name, part in networks(runner).items() if name.endswith("_mean")]
     torch.testing.assert_close(normalizer.flatten(), policy.mean(dim=0), atol=1e-4, rtol=0)
 
@@ -102,8 +103,8 @@ def test_a_file_of_other_observations_is_refused(tmp_path: Path, demos: Path) ->
     with pytest.raises(ConfigError, match=rf"demos={demos}: points are \(12, 3\) .* \(10, 3\)"):
         train(make(tmp_path, demos, OtherEnv()), 1)
     with h5py.File(demos, "a") as file:
-        for episode in file["data"].values():
-            del episode["obs/policy"]
+        for index in range(EPISODES):
+            del file[f"data/demo_{index}/obs/policy"]
     with pytest.raises(ConfigError, match="policy are not there in a step"):
         train(make(tmp_path, demos, SilentEnv()), 1)
 
