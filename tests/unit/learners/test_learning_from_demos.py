@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Imitation of a file of demonstrations, in robomimic's layout, on a fake task with a known right action."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,16 @@ def demos(tmp_path: Path) -> Path:
 
 
 class SilentEnv(TaughtEnv):
-    """The fake task without an expert."""
+    """The fake task without an expert, in which a policy acts as it was told: without noise."""
+
+    student: Callable[..., torch.Tensor] | None = None
 
     def expert(self) -> Any:
         raise AssertionError("nobody may be asked")
 
     def step(self, actions: torch.Tensor) -> Any:
+        if self.student is not None:
+            torch.testing.assert_close(actions, self.student(self.observe()))
         return super(TaughtEnv, self).step(actions)
 
 
@@ -76,7 +81,9 @@ def test_the_student_learns_from_the_file_alone_and_goes_on_after_a_stop(tmp_pat
     assert "loss/expert_share" not in calls[0]
     runner.save(tmp_path / "10.pt", {})
 
-    resumed = make(tmp_path / "b", demos, SilentEnv())
+    env = SilentEnv()
+    resumed = make(tmp_path / "b", demos, env)
+    env.student = resumed.act
     resumed.load(tmp_path / "10.pt")
     calls = train(resumed, 20)
     assert [metrics["Learner/updates"] for metrics in calls] == [10.0] * 10
