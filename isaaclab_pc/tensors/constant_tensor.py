@@ -7,8 +7,10 @@ import torch
 
 
 @functools.lru_cache(maxsize=1024)
-def constant_tensor(values: tuple[float, ...], device: torch.device | str) -> torch.Tensor:
-    """Return the tensor of some numbers, shape (D,), float32, the same one for the same numbers: read it only."""
+def constant_tensor(
+    values: tuple[float, ...], device: torch.device | str, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """Return the tensor of some numbers, shape (D,), the same one for the same numbers: read it only."""
     # Whoever asks first may be in inference mode, and others compute gradients.
     with torch.inference_mode(False):
-        return torch.tensor(values, device=device, dtype=torch.float32)
+        return torch.tensor(values, device=device, dtype=dtype)
