@@ -191,10 +191,10 @@ class PointCloud(SensorBase):
         near, self._far = zip(*map(depth_limits, self._cameras), strict=True)
         self._realism = None
         if self.cfg.realism:
-            of_cameras = {self.cfg.cameras.index(name): errors for name, errors in self.cfg.realism_of.items()}
-            self._realism = DepthRealism(
-                self.cfg.realism, image_sizes, self._num_envs, self._device, self._far, of_cameras
-            )
+            own = self.cfg.realism_of
+            of_cameras = {index: own[name] for index, name in enumerate(self.cfg.cameras) if name in own}
+            sizes = image_sizes, self._num_envs
+            self._realism = DepthRealism(self.cfg.realism, *sizes, self._device, self._far, of_cameras)
         if self.casts_rays:
             # Late: another renderer needs no ray tracer of Newton.
             from isaaclab_pc.sensors.cloud_rays import CloudRays

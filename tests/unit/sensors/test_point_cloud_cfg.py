@@ -25,7 +25,6 @@ from isaaclab_pc.sensors import DepthRealismCfg, PointCloudCfg, scene_cameras, s
         ({"classes": ("cube",)}, "one_hot"),
         ({"source": "pixels"}, "points.source='pixels'"),
         ({"num_points": 8, "realism": DepthRealismCfg(dropout=2.0)}, "points.realism.dropout"),
-        ({"realism_of": {"wrist": DepthRealismCfg()}}, "points.realism_of: 'wrist'"),
         ({"realism_of": {"camera": DepthRealismCfg(dropout=2.0)}}, r"points.realism_of\['camera'\].dropout"),
     ],
 )
