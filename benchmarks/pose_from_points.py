@@ -2,9 +2,10 @@
 """How precisely a task's clouds show what the hand has to meet: the question to ask before a student is trained.
 
 A network like the student's learns, from clouds on the expert's way with noise on its actions, where in the gripper's
-frame the cube is (``lift``), the place to put it (``stack``), or the hole (``peg_insert``). Errors are medians, over
-environments that it has not seen and over those that it learned from. An error above the precision that the task needs
-means that another camera is needed, or other points; no learner mends it.
+axes the cube is from the tool (``lift``), the place to put it from the cube that is held (``stack``), or the hole from
+the peg's head (``peg_insert``). Errors are medians, over environments that it has not seen and over those that it
+learned from. An error above the precision that the task needs means that another camera is needed, or other points; no
+learner mends it.
 
     python benchmarks/pose_from_points.py task=peg_insert
     python benchmarks/pose_from_points.py task=peg_insert 'points.features=[normals]' points.num_points=512 --steps 2000
@@ -59,7 +60,7 @@ class Samples(NamedTuple):
     """Clouds, (B, K, C)."""
 
     targets: Tensor
-    """What is to be told of them, in the gripper's frame, (B, 3), in units of ``UNIT_M``."""
+    """What is to be told of them: the way to the target in the gripper's axes, (B, 3), in units of ``UNIT_M``."""
 
     near: Tensor
     """Whether that is within ``NEAR_M`` of what has to meet it, (B,), bool."""
@@ -123,7 +124,7 @@ def collect(settings: RunSettings, find: Find, num_envs: int, count: int) -> Sam
                 obs, *_ = env.step(noisy.clamp(-1.0, 1.0))
             target, met_by, counts = find(base)
             near = torch.linalg.vector_norm(target - met_by, dim=1) < NEAR_M
-            seen = quat_apply_inverse(base.tool_quat, target - base.tool_pos) / UNIT_M
+            seen = quat_apply_inverse(base.tool_quat, target - met_by) / UNIT_M
             part = (obs["points"].clone(), seen, near, held_out)
             parts.append(Samples(*(values[counts] for values in part)))
     return Samples(*(torch.cat(values) for values in zip(*parts, strict=True)))
