@@ -60,7 +60,7 @@ class Samples(NamedTuple):
     """Clouds, (B, K, C)."""
 
     targets: Tensor
-    """What is to be told of them: the way to the target in the gripper's axes, (B, 3), in units of ``UNIT_M``."""
+    """The way to the target, in the gripper's axes, (B, 3), in units of ``UNIT_M``: the network is to tell it."""
 
     near: Tensor
     """Whether that is within ``NEAR_M`` of what has to meet it, (B,), bool."""

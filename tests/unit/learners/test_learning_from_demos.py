@@ -22,7 +22,7 @@ EPISODES, STEPS = 8, 80
 
 @pytest.fixture
 def demos(tmp_path: Path) -> Path:
-    """What the expert of the fake task does, with no more than robomimic asks for."""
+    """A file of the fake task's expert, with no more in it than robomimic asks for."""
     env = TaughtEnv()
     file = tmp_path / "demos.hdf5"
     with h5py.File(file, "w") as data:
