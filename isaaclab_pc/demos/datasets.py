@@ -38,9 +38,9 @@ class Demo:
     length: int
     """Steps."""
     success: bool
-    """Whether the task was fulfilled in its last step; true where the file does not tell."""
+    """Whether the task was fulfilled in its last step."""
     seed: int
-    """Seed of its reset; -1 where the file does not tell."""
+    """Seed of its reset."""
 
 
 class _Demos(Dataset[dict[str, Any]]):
@@ -66,12 +66,7 @@ class _Demos(Dataset[dict[str, Any]]):
             names = sorted(data, key=lambda name: int(name.removeprefix("demo_")))
             attrs = [data[name].attrs for name in names]
             self.demos = [
-                Demo(
-                    name,
-                    int(of_demo["num_samples"]),
-                    bool(of_demo.get("success", True)),
-                    int(of_demo.get("seed", -1)),
-                )
+                Demo(name, int(of_demo["num_samples"]), bool(of_demo["success"]), int(of_demo["seed"]))
                 for name, of_demo in zip(names, attrs, strict=True)
             ]
             """The episodes in the order of the file."""

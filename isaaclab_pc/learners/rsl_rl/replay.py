@@ -4,12 +4,13 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import h5py
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from isaaclab_pc.demos.datasets import Episodes, Transitions
 from isaaclab_pc.errors import ConfigError
 
 
@@ -80,7 +81,7 @@ def num_steps_of(demos: Path) -> int:
         ConfigError: It holds no episodes, or is no such file.
     """
     try:
-        count = len(Transitions(demos, ("actions",)))
+        count = sum(len(episode["actions"]) for episode in _episodes(demos))
     except (OSError, KeyError) as error:
         raise ConfigError(f"demos={demos} is no file of demonstrations ({error}): see docs/demos.md.") from error
     if count == 0:
@@ -94,13 +95,22 @@ def add_demos(replay: ReplayBuffer, demos: Path) -> None:
     Raises:
         ConfigError: Its observations or actions are not those of the policy.
     """
-    for item in Episodes(demos, ("obs", "actions")):
-        values = {**item["obs"], "actions": item["actions"].float()}
+    for episode in _episodes(demos):
+        values = {}
         for name, shape in replay.shapes.items():
-            there = tuple(values[name].shape[1:]) if name in values else "not there"
+            key = name if name == "actions" else f"obs/{name}"
+            there = tuple(episode[key].shape[1:]) if key in episode else "not there"
             if there != shape:
                 raise ConfigError(
                     f"demos={demos}: {name} are {there} in a step of the file, and {shape} in this run. Give the "
                     "settings that it was recorded with, or record it with those of the run."
                 )
+            values[name] = torch.from_numpy(episode[key][:])
         replay.add(values, values["actions"])
+
+
+def _episodes(demos: Path) -> Iterator[Any]:
+    """Yield the groups ``demo_<i>`` of a file in robomimic's layout."""
+    with h5py.File(demos, "r", locking=False) as file:
+        data: Any = file["data"]
+        yield from data.values()

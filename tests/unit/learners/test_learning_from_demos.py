@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from isaaclab_pc.agents.distill import ImitationCfg
-from isaaclab_pc.demos.datasets import Episodes
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.learners.rsl_rl.replay import num_steps_of
@@ -22,7 +21,7 @@ EPISODES, STEPS = 8, 80
 
 @pytest.fixture
 def demos(tmp_path: Path) -> Path:
-    """A file of the fake task's expert, with no more in it than robomimic asks for."""
+    """A file of the fake task's expert, with actions and what a policy sees alone."""
     env = TaughtEnv()
     file = tmp_path / "demos.hdf5"
     with h5py.File(file, "w") as data:
@@ -32,7 +31,6 @@ def demos(tmp_path: Path) -> Path:
                 env.count = torch.full((NUM_ENVS,), 1000 * index + step)
                 steps.append({**env.observe(), "actions": env.expert()()})
             episode = data.create_group(f"data/demo_{index}")
-            episode.attrs["num_samples"] = STEPS
             for name in ("points", "policy"):
                 episode[f"obs/{name}"] = torch.stack([step[name][0] for step in steps]).numpy()
             episode["actions"] = torch.stack([step["actions"][0] for step in steps]).numpy()
@@ -95,8 +93,9 @@ def test_the_whole_file_is_held_and_normalizes(tmp_path: Path, demos: Path) -> N
     runner = make(tmp_path, demos, SilentEnv())
     train(runner, 1)
     assert num_steps_of(demos) == len(runner.holders()["replay"]) == EPISODES * STEPS
-    episodes = Episodes(demos, ("obs",))
-    policy = torch.cat([episodes[index]["obs"]["policy"] for index in range(EPISODES)])
+    with h5py.File(demos, "r") as file:
+        data: Any = file["data"]
+        policy = torch.cat([torch.from_numpy(episode["obs/policy"][:]) for episode in data.values()])
     (normalizer,) = [part for name, part in networks(runner).items() if name.endswith("_mean")]
     torch.testing.assert_close(normalizer.flatten(), policy.mean(dim=0), atol=1e-4, rtol=0)
 
