@@ -22,6 +22,7 @@ LEFT_OUT = (
     "device",
     "physics.backend",
     "teacher",
+    "demos",
     "resume",
     "replay_samples",
     "visualizer",

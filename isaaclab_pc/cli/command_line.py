@@ -29,8 +29,8 @@ GROUPS = {"physics": "physics.backend"}
 _CONSTANTS = ("true", "false", "null", "inf", "nan")
 """Words that are no texts in Hydra's grammar."""
 
-_PATHS = ("resume", "teacher", "init")
-"""Settings that take the path of a run or a checkpoint."""
+_PATHS = ("resume", "teacher", "demos", "init")
+"""Settings that take a path."""
 
 _MAIN_PATHS = ("resume", "run", "policy", "dump", "file")
 """Settings for which a path is meant that stands alone, the first that a script has."""

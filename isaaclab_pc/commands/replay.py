@@ -148,8 +148,8 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
     if changes["visualizer"] is None:
         # The state is all that a replay looks at; cameras would only cost time where nobody watches.
         recorded = with_state_observations(recorded)
-    # Nobody learns, and the teacher's run may be gone.
-    return recorded.with_values(changes | {"teacher": None, "num_envs": 1})
+    # Nobody learns, and the teacher's run or the demonstrations may be gone.
+    return recorded.with_values(changes | {"teacher": None, "demos": None, "num_envs": 1})
 
 
 def _introduction(path: Path, dump: FaultDump, position: int) -> str:

@@ -215,7 +215,7 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
 
     there = settings.with_values({"device": "cuda:0"}) if on_gpu and settings.device == "auto" else settings
     chosen = choose_algorithm(there if options.image is not None else choose_platform(there))
-    return settings.with_values({"teacher": chosen.teacher, "init": chosen.init})
+    return settings.with_values({"teacher": chosen.teacher, "demos": chosen.demos, "init": chosen.init})
 
 
 def _check_stages(settings: RunSettings) -> None:

@@ -57,6 +57,5 @@ def _changed(trained: RunSettings, asked: RunSettings, command: Command, may_cha
     values = asked.flat()
     changes: dict[str, Any] = {key: values[key] for key in (*given, "visualizer", "host", "force")}
     changes["env_overrides"] = [*trained.env_overrides, *command.env]
-    # A student that is done needs no teacher, whose run may be gone.
-    changes["teacher"] = None
-    return trained.with_values(changes)
+    # A student that is done needs neither teacher nor demonstrations, which may be gone.
+    return trained.with_values(changes | {"teacher": None, "demos": None})

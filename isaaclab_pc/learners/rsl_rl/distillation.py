@@ -103,9 +103,9 @@ class ReplayDistillation(Distillation):
     """RSL-RL's distillation with a replay, after DAgger (Ross, Gordon and Bagnell, AISTATS 2011).
 
     Teacher and student take turns in each environment, so the teacher also acts in states that the student reached.
-    Each sample is labelled with the teacher's action. With ``demos`` the student has no teacher but a file's actions,
-    and acts by itself. All samples are kept, up to the replay's capacity: a student that
-    learned from the newest alone would forget the states that it no longer visits.
+    Each sample is labelled with the teacher's action. All samples are kept, up to the replay's capacity: a student that
+    learned from the newest alone would forget the states that it no longer visits. With ``demos`` the samples are those
+    of a file, and the student acts by itself.
 
     RSL-RL's rollout storage is not used.
     """

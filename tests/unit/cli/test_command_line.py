@@ -115,7 +115,7 @@ def test_a_file_may_have_the_name_of_a_setting(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/data/jürgen/run", "runs/a (1)", "runs/a=b,c", "runs/#1!", "runs/it's"])
-@pytest.mark.parametrize("key", ["resume", "teacher", "init"])
+@pytest.mark.parametrize("key", ["resume", "teacher", "demos", "init"])
 def test_a_path_is_taken_as_it_is(key, path):
     (text,) = parse_command([f"{key}={path}"]).settings
     value = parse_override(text).value()

@@ -4,6 +4,8 @@
 import pytest
 
 from isaaclab_pc.commands import export
+from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.settings import RunSettings
 
 
 @pytest.mark.parametrize("arguments", [[], ["run=latest"], ["run=best"], ["run=RUN"]])
@@ -16,6 +18,13 @@ def test_a_runs_policy_is_exported_into_its_folder_from_one_environment(run, see
     assert (settings["num_envs"], settings["device"], settings["seed"]) == (1, "cpu", 7)
     assert (settings["algorithm"], settings["teacher"], settings["env_overrides"]) == ("distill", None, ["env.a=1"])
     assert capsys.readouterr().out.endswith(f"{run.name}/export\n")
+
+
+def test_a_student_of_demonstrations_needs_them_no_more(run, seen):
+    path = run / SETTINGS_NAME
+    RunSettings.load(path).with_values({"demos": "/gone/demos.hdf5"}).save(path)
+    assert export.main([]) == 0
+    assert seen(run / "export")["settings"]["demos"] is None
 
 
 def test_other_points_may_be_asked_for(run, seen):

@@ -216,10 +216,10 @@ def test_what_only_a_policy_needs_does_not_keep_a_dump_from_its_replay():
     settings = compose(
         ["task=lift", "physics=newton_mjwarp", "device=cpu", "encoder=dp3"],
         env=["env.history_length=2", "env.gripper=true"],
-    ).with_values({"teacher": "/gone/model_9.pt"})
+    ).with_values({"teacher": "/gone/model_9.pt", "demos": "/gone/demos.hdf5"})
     dump = make_dump(config=settings.model_dump())
     replayed = replay._settings(dump, parse_command([]))
-    assert (replayed.obs, replayed.encoder, replayed.teacher) == ("state", "auto", None)
+    assert (replayed.obs, replayed.encoder, replayed.teacher, replayed.demos) == ("state", "auto", None, None)
     assert replayed.env_overrides == ["env.gripper=true"]
     resolve(replayed, 1)
 
