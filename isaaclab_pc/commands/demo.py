@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/demo.py``: record episodes of a task's expert to one HDF5 file. Loads no torch."""
 
-import os
-import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,7 +13,7 @@ from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import script
 from isaaclab_pc.cli.task_names import require_expert
 from isaaclab_pc.commands.prepare import prepare
-from isaaclab_pc.demos import convert
+from isaaclab_pc.demos.convert import conversion, convert
 from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode
@@ -61,9 +55,6 @@ MAY_CHANGE = (
 
 TAKES = Takes(DemoSettings, MAY_CHANGE)
 
-CONVERTER = Path(convert.__file__).with_name("to_lerobot.py")
-"""Script that writes a LeRobot dataset."""
-
 NUM_ENVS = 16
 """Environments of ``num_envs=auto``, at most."""
 
@@ -103,8 +94,7 @@ env.* is as in scripts/train.py. A task needs an expert, as all of ours have.
 
 The file
   Isaac Lab's layout, which is robomimic's: data/demo_<i>/ with actions, obs/<group>, rewards, dones, states and
-  initial_state. isaaclab_pc.demos.datasets has PyTorch datasets of it; docs/demos.md describes both, and what
-  format=lerobot writes beside it.
+  initial_state. docs/demos.md describes it, how to read it, and what format=lerobot writes beside it.
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
@@ -124,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
 
     parent = LOGS / "demo" / experiment_name(settings)
     file = DemoFile(Path(own.file or parent / "demos.hdf5"))
-    conversion = _conversion(file.path, own.out) if own.format == "lerobot" else None
+    to_lerobot = _conversion(file.path, own.out) if own.format == "lerobot" else None
     with file.locked():
         file.check(settings)
         try:
@@ -134,7 +124,10 @@ def main(argv: Sequence[str]) -> int:
             file.merge()
 
     _report(file, own.episodes, code)
-    return code if conversion is None or code != ExitCode.OK else _convert(conversion)
+    if to_lerobot is None or code != ExitCode.OK:
+        return code
+    current().say("writing the LeRobot dataset; its environment takes minutes to make the first time")
+    return convert(to_lerobot)
 
 
 def _conversion(path: Path, out: str | None) -> list[str]:
@@ -142,26 +135,7 @@ def _conversion(path: Path, out: str | None) -> list[str]:
     folder = Path(out) if out else path.parent / "lerobot"
     if folder.exists():
         raise ConfigError(f"out={folder} is there already: give another folder, or remove it.")
-    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-    if uv is None:
-        raise ConfigError("format=lerobot needs uv, which makes an environment with lerobot: pip install uv.")
-    return [uv, "run", "--quiet", "--python", sys.executable, "--script", str(CONVERTER), str(path), str(folder)]
-
-
-def _convert(command: Sequence[str]) -> int:
-    current().say("writing the LeRobot dataset; its environment takes minutes to make the first time")
-    # Of no use unless it fails: FFmpeg and lerobot tell each of their steps.
-    with tempfile.TemporaryFile("w+") as details:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=details, text=True) as child:
-            assert child.stdout is not None
-            for line in child.stdout:
-                current().say(line.rstrip())
-        details.seek(0)
-        errors = details.read()
-    if child.returncode:
-        current().warn(errors.strip())
-        current().warn(f"the HDF5 file is whole; to convert it: {shlex.join(command)}")
-    return child.returncode
+    return conversion(path, folder)
 
 
 def _with_images(settings: RunSettings) -> RunSettings:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Demonstrations: the HDF5 file that they are recorded to, and PyTorch datasets of it."""
+"""Demonstrations: the HDF5 file that they are recorded to, and LeRobot datasets of it."""

@@ -26,6 +26,13 @@ _MEMORY = "zeros in the first step of an episode; later what the output was in t
 _ENV_FRAME = "the robot's base stands at robot.base_pos, robot.base_quat in it; z is up"
 
 
+def describe_env(env: Any, robot: str) -> dict[str, Any]:
+    """Describe what a policy of an unwrapped environment may see, and its actions: see :func:`describe_policy`."""
+    spaces = env.single_observation_space.items()
+    inputs = {name: torch.zeros(1, *space.shape) for name, space in spaces if name != "critic"}
+    return describe_policy(env, inputs, env.single_action_space.shape[0], robot)
+
+
 def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: int, robot: str) -> dict[str, Any]:
     """Describe inputs and output of a policy as JSON values.
 

@@ -4,6 +4,7 @@
 from pathlib import Path
 
 from isaaclab_pc.cli.task_names import require_expert, task_traits
+from isaaclab_pc.demos.convert import conversion, convert
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
 from isaaclab_pc.run.find_checkpoint import find_trained
@@ -176,10 +177,27 @@ def _with_demos(settings: RunSettings, demos: str) -> RunSettings:
         if value is not None:
             raise ConfigError(f"{key}={value} has no effect with demos={demos}: leave out one of them.")
     path = Path(demos).resolve()
+    if path.is_dir():
+        path = _converted(path)
     if not path.is_file():
         raise ConfigError(f"demos={demos}: there is no such file. scripts/demo.py task={settings.task} records one.")
     num_envs = DEMOS_NUM_ENVS if settings.num_envs == "auto" else settings.num_envs
     return settings.with_values({"demos": str(path), "num_envs": num_envs})
+
+
+def _converted(dataset: Path) -> Path:
+    """Return a file with the episodes of a LeRobot dataset; the folder keeps it."""
+    info = dataset / "meta" / "info.json"
+    if not info.is_file():
+        raise ConfigError(
+            f"demos={dataset} is a folder without meta/info.json: give a LeRobot dataset or an HDF5 file."
+        )
+    path = dataset / "demos.hdf5"
+    if not path.is_file() or path.stat().st_mtime < info.stat().st_mtime:
+        current().say(f"reading {dataset} to {path}; lerobot's environment takes minutes to make the first time")
+        if convert(conversion(dataset, path)):
+            raise ConfigError(f"demos={dataset} cannot be learned from.")
+    return path
 
 
 def _find_teacher(settings: RunSettings) -> str:

@@ -52,7 +52,7 @@ Device = Annotated[
 _PATH = StringConstraints(min_length=1, max_length=4096, pattern=r"\S")
 PathText = Annotated[str, _PATH, Expects("latest, best, or a run's folder or checkpoint")]
 TeacherText = Annotated[str, _PATH, Expects("expert, train, latest, best, or a run's folder or checkpoint")]
-DemosText = Annotated[str, _PATH, Expects("a path to an HDF5 file")]
+DemosText = Annotated[str, _PATH, Expects("a path to an HDF5 file or a LeRobot dataset")]
 InitText = Annotated[str, _PATH, Expects("pretrained, latest, best, or a run's folder or checkpoint")]
 
 RobotText = Annotated[
@@ -115,8 +115,8 @@ class RunSettings(Settings):
     checkpoint of a run with obs=state; train: one that PPO trains first, in a run of its own. null: the expert."""
 
     demos: DemosText | None = None
-    """A file of demonstrations (scripts/demo.py, or robomimic's): distill imitates its actions alone, and the task's
-    rollouts only show how well. null: the teacher is asked in every state."""
+    """Demonstrations in a file (scripts/demo.py, or robomimic's) or in the folder of a LeRobot dataset: distill
+    imitates the successful ones alone, and the task's rollouts only show how well. null: the teacher is asked."""
 
     init: InitText | None = None
     """PPO goes on from a policy that distill has trained (RSL-RL only): pretrained, the task's own;

@@ -16,7 +16,7 @@ from isaaclab.utils.datasets import EpisodeData
 from isaaclab_pc.cli.command_line import override_value
 from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.demos.demo_file import SHARED, DemoFile
-from isaaclab_pc.export.policy_description import describe_policy
+from isaaclab_pc.export.policy_description import describe_env
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
 from isaaclab_pc.run.jobs import DemoJob
@@ -218,10 +218,8 @@ def record(
 
 def _origin(env: Any, settings: RunSettings) -> dict[str, Any]:
     """Tell what the episodes hold and how to record the like, for who reads the file without a simulator."""
-    spaces = env.single_observation_space.items()
-    groups = {name: torch.zeros(1, *space.shape) for name, space in spaces if name != "critic"}
     in_words = (inspect.getdoc(type(env.cfg)) or settings.task).splitlines()[0]
-    description = {"task": in_words, **describe_policy(env, groups, env.actions.shape[1], settings.robot)}
+    description = {"task": in_words, **describe_env(env, settings.robot)}
 
     task = short_name(settings.task)
     defaults = RunSettings().flat()

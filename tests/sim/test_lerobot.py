@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""lerobot's own library reads what is recorded for it. Its environment is downloaded."""
+"""What is recorded for lerobot is read by its own library and learned from. Its environment is downloaded."""
 
 import json
 import shutil
@@ -40,3 +40,16 @@ def test_depth_maps_and_their_calibration_give_the_cloud(tmp_path: Path) -> None
         recorded = np.concatenate([data[f"demo_{index}"]["actions"] for index in range(2)])
     assert np.array_equal(np.array(read["actions"], dtype=np.float32), recorded)
     assert "python scripts/demo.py task=lift" in (tmp_path / "lerobot" / "README.md").read_text(encoding="utf-8")
+
+    learn = ["task=lift", "physics=ovphysx", "device=cpu", "num_envs=4", "max_iterations=1", "eval.episodes=4"]
+    run_program(tmp_path, "scripts/train.py", *learn, "demos=lerobot")
+    with h5py.File(tmp_path / "lift.hdf5") as before, h5py.File(tmp_path / "lerobot" / "demos.hdf5") as after:
+        was: Any = before["data"]
+        read: Any = after["data"]
+        assert list(read) == list(was)
+        for demo in was:
+            for key in ("actions", "obs/policy", "obs/critic"):
+                assert np.array_equal(read[demo][key], was[demo][key])
+            np.testing.assert_allclose(read[demo]["obs/points"][:], was[demo]["obs/points"][:], atol=1e-3)
+    with pytest.raises(AssertionError, match=r"rate_hz was 30\.0"):
+        run_program(tmp_path, "scripts/train.py", *learn, "demos=lerobot", "env.decimation=3")

@@ -85,7 +85,7 @@ def num_steps_of(demos: Path) -> int:
     except (OSError, KeyError) as error:
         raise ConfigError(f"demos={demos} is no file of demonstrations ({error}): see docs/demos.md.") from error
     if count == 0:
-        raise ConfigError(f"demos={demos} holds no episodes: record some with scripts/demo.py.")
+        raise ConfigError(f"demos={demos} holds no successful episodes: record some with scripts/demo.py.")
     return count
 
 
@@ -110,7 +110,7 @@ def add_demos(replay: ReplayBuffer, demos: Path) -> None:
 
 
 def _episodes(demos: Path) -> Iterator[Any]:
-    """Yield the groups ``demo_<i>`` of a file in robomimic's layout."""
+    """Yield the groups ``demo_<i>`` of a file in robomimic's layout, without those that are marked as failures."""
     with h5py.File(demos, "r", locking=False) as file:
         data: Any = file["data"]
-        yield from data.values()
+        yield from (episode for episode in data.values() if episode.attrs.get("success", True))

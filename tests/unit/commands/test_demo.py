@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import demo
-from isaaclab_pc.demos.datasets import Episodes
+from isaaclab_pc.demos import convert
 from isaaclab_pc.run import jobs
 from isaaclab_pc.run.jobs import DemoJob
+from tests.recorded_demos import attributes_of
 
 FAKE = Path(__file__).with_name("fake_demo_child.py")
 NEVER = 99
@@ -30,7 +31,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 def seeds(path: Path) -> list[int]:
-    return [entry.seed for entry in Episodes(path).demos]
+    return [episode["seed"] for episode in attributes_of(path)]
 
 
 def test_a_killed_recording_goes_on_where_it_was_and_a_higher_number_appends(child, tmp_path: Path, capsys) -> None:
@@ -58,7 +59,7 @@ def test_what_is_recorded_follows_the_settings(child, tmp_path: Path) -> None:
     child()
     path = tmp_path / "new" / "all.hdf5"
     assert demo.main([*LIFT, "episodes=3", "keep=all", f"file={path}", "env.episode_length_s=3"]) == 0
-    assert [entry.success for entry in Episodes(path).demos] == [True, True, False]
+    assert [episode["success"] for episode in attributes_of(path)] == [True, True, False]
     (settings,) = (DemoJob.read(found).settings for found in tmp_path.glob("logs/demo/lift/*/job.json"))
     assert (settings.num_envs, settings.env_overrides) == (3, ["env.episode_length_s=3"])
     assert list(path.parent.iterdir()) == [path]
@@ -92,11 +93,11 @@ def test_depth_maps_come_with_images_without_errors(child, tmp_path: Path, refus
 def test_a_recording_is_converted_once_it_has_enough_episodes(
     child, tmp_path: Path, refused, capfd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    converter = tmp_path / "to_lerobot.py"
+    converter = tmp_path / "lerobot_dataset.py"
     converter.write_text(
         "import sys\nprint('converted', *sys.argv[1:])\nprint('why', file=sys.stderr)\nsys.exit(len(sys.argv[2]) > 3)\n"
     )
-    monkeypatch.setattr(demo, "CONVERTER", converter)
+    monkeypatch.setattr(convert, "CONVERTER", converter)
     lerobot = [*LIFT, "episodes=1", "file=a.hdf5", "format=lerobot"]
     child(kill_at=1)
     assert demo.main([*lerobot, "out=new"]) == 1
@@ -107,10 +108,10 @@ def test_a_recording_is_converted_once_it_has_enough_episodes(
     assert "converted a.hdf5 new" in capfd.readouterr().out
     assert demo.main([*lerobot, "out=fails"]) == 1
     error = capfd.readouterr().err
-    assert ("why" in error, "to_lerobot.py a.hdf5 fails" in error) == (True, True)
+    assert ("why" in error, "lerobot_dataset.py a.hdf5 fails" in error) == (True, True)
 
     (tmp_path / "there").mkdir()
     refused(demo, [*lerobot, "out=there"], "out=there")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    refused(demo, [*lerobot, "out=new"], "format=lerobot uv")
+    refused(demo, [*lerobot, "out=new"], "LeRobot uv")

@@ -4,6 +4,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ import pytest
 import torch
 from isaaclab.utils.datasets import HDF5DatasetFileHandler
 
-from isaaclab_pc.demos.datasets import Episodes
 from isaaclab_pc.demos.demo_file import DemoCounts, DemoFile
 from isaaclab_pc.errors import ConfigError
 from tests.no_locks import without_locks
+from tests.recorded_demos import attributes_of
 from tests.unit.commands.demo_helpers import POINTS, STEPS, add_wave, recorded, settings
 
 WAVE = "seed_000000000043"
@@ -186,12 +187,23 @@ def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:
         DemoFile(path / "demos.hdf5").locked().__enter__()
 
 
+def test_the_documented_way_to_read_gives_batches_of_steps(path: Path) -> None:
+    recorded(path, 1, 2)
+    page = (Path(__file__).parents[3] / "docs" / "demos.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    read: dict[str, Any] = {}
+    exec(code.replace("logs/demo/lift/demos.hdf5", str(path)), read)
+    assert len(read["episodes"]) == 4
+    assert (read["points"].shape, read["points"].dtype) == ((4 * STEPS, POINTS, 3), torch.float32)
+    assert {100, 100 + STEPS - 1, 200} <= set(read["actions"][:, 0].tolist())
+
+
 def test_reading_and_merging_ask_for_no_lock_of_hdf5(path: Path) -> None:
     recorded(path, 1)
     with path.open() as file:
         # What HDF5 would wait for.
         fcntl.flock(file, fcntl.LOCK_EX)
         assert DemoFile(path).progress().episodes == 2
-        assert len(Episodes(path)) == 2
+        assert len(attributes_of(path)) == 2
         recorded(path, 2)
         assert DemoFile(path).progress().episodes == 4

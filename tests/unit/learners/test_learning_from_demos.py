@@ -115,12 +115,20 @@ def test_a_file_of_other_observations_is_refused(tmp_path: Path, demos: Path) ->
         train(make(tmp_path, demos, SilentEnv()), 1)
 
 
+def test_failed_episodes_are_not_imitated(demos: Path) -> None:
+    assert num_steps_of(demos) == EPISODES * STEPS
+    with h5py.File(demos, "a") as file:
+        for index, success in enumerate((True, False, False)):
+            file[f"data/demo_{index}"].attrs["success"] = success
+    assert num_steps_of(demos) == (EPISODES - 2) * STEPS
+
+
 def test_what_is_no_file_of_demonstrations_is_refused(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("no HDF5", encoding="utf-8")
     empty = tmp_path / "empty.hdf5"
     with h5py.File(empty, "w") as file:
         file.create_group("data")
-    for path, message in ((text, "is no file of demonstrations"), (empty, "holds no episodes")):
+    for path, message in ((text, "is no file of demonstrations"), (empty, "holds no successful episodes")):
         with pytest.raises(ConfigError, match=f"^demos={path} {message}"):
             num_steps_of(path)

@@ -2,6 +2,8 @@
 """What a run learns with, and from whom."""
 
 import json
+import os
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from isaaclab_pc.cli import task_names
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.run import algorithm
 from isaaclab_pc.run.algorithm import DEMOS_NUM_ENVS, choose_algorithm, teacher_settings
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.record import RunRecord
@@ -151,6 +154,27 @@ def test_demonstrations_need_neither_an_expert_nor_a_search(given: str, num_envs
     assert (chosen.algorithm, chosen.teacher, chosen.num_envs) == ("distill", None, num_envs)
     assert chosen.demos == str(folder / "a.hdf5")
     assert choose_algorithm(chosen) == chosen
+
+
+def test_a_lerobot_dataset_is_read_again_once_it_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = folder / "lift" / "meta" / "info.json"
+    info.parent.mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"^demos=.*lift is a folder without meta/info\.json"):
+        choose("task=lift", "demos=lift")
+
+    script = folder / "lerobot_dataset.py"
+    script.write_text("import sys\nopen(sys.argv[2], 'a').write('read')\n")
+    monkeypatch.setattr(algorithm, "conversion", lambda *paths: [sys.executable, *map(str, (script, *paths))])
+    info.touch()
+    path = folder / "lift" / "demos.hdf5"
+    for _ in range(2):
+        assert choose_algorithm(composed("task=lift", "demos=lift")).demos == str(path)
+    assert path.read_text(encoding="utf-8") == "read"
+
+    os.utime(path, (0, 0))
+    script.write_text("import sys\nsys.exit('no feature')\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^demos=.*lift cannot be learned from"):
+        choose("task=lift", "demos=lift")
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import h5py
 import pytest
 import torch
 
-from isaaclab_pc.demos.datasets import Episodes
 from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.workers.demo import GIVE_UP_AFTER, record, record_wave
+from tests.recorded_demos import attributes_of
 from tests.unit.commands.demo_helpers import POINTS, STEPS, FakeEnv, settings
 
 
@@ -67,7 +67,9 @@ def test_only_successful_episodes_are_kept_and_no_more_than_asked_for(file: Demo
     said: list[str] = []
     record(FakeEnv(), job(file, 5, "seed=4"), say=said.append)
     file.merge()
-    assert [(demo.seed, demo.success, demo.length) for demo in Episodes(file.path).demos] == [
+    assert [
+        tuple(episode[name] for name in ("seed", "success", "num_samples")) for episode in attributes_of(file.path)
+    ] == [
         *((4, True, STEPS), (4, True, STEPS + 1)),
         *((5, True, STEPS), (5, True, STEPS + 2)),
         (6, True, STEPS + 1),
@@ -81,7 +83,7 @@ def test_only_successful_episodes_are_kept_and_no_more_than_asked_for(file: Demo
 def test_failed_episodes_are_kept_where_all_are(file: DemoFile) -> None:
     record(FakeEnv(), replace(job(file, 4, "seed=4"), keep="all"))
     file.merge()
-    kept = [(demo.seed, demo.success) for demo in Episodes(file.path).demos]
+    kept = [(episode["seed"], episode["success"]) for episode in attributes_of(file.path)]
     assert kept == [(4, True), (4, True), (4, False), (5, True)]
 
 

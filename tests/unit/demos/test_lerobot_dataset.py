@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames of a LeRobot dataset: all in the frame of the robot's base, with units and names."""
+"""Frames of a LeRobot dataset: all in the frame of the robot's base, with units and names; and episodes of frames."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.demos.convert.to_lerobot import World, main
+from isaaclab_pc.demos.convert.lerobot_dataset import (
+    CLOUD,
+    World,
+    describe_read,
+    features_to_read,
+    main,
+    write_episode,
+)
 
 STEPS, POINTS, APPENDED = 4, 5, 2
 BASE_POS = [0.1, -0.2, 0.3]
@@ -99,11 +106,61 @@ def test_a_dataset_is_whole_frames_a_second() -> None:
         World(description(rate=100 / 3))
 
 
+def read(frames: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
+    """Return what is written of the frames of an episode."""
+    with h5py.File("read.hdf5", "w", driver="core", backing_store=False) as file:
+        episode: Any = file.create_group("demo_0")
+        write_episode(episode, frames, described)
+        written = {key: episode[key][:] for key in ("actions", "obs/policy", "obs/critic", "obs/points")}
+        return {**written, "attributes": dict(episode.attrs)}
+
+
+def test_a_recording_is_read_as_it_was_observed(demo: Any) -> None:
+    episode = read(World(description()).frames(demo), describe_read(description(), 30))
+    assert episode["attributes"] == {"num_samples": STEPS, "success": True}
+    assert np.array_equal(episode["actions"], demo["actions"])
+    assert np.array_equal(episode["obs/policy"], demo["obs/policy"][:, 2:])
+    assert np.array_equal(episode["obs/critic"], demo["obs/critic"])
+
+    newest = demo["obs/points"][:, -1].astype(np.float32)
+    assert episode["obs/points"].dtype == np.float16
+    for step, count in enumerate(demo["cloud/count"]):
+        distinct = [*range(count), POINTS, POINTS + 1]
+        expected = np.array(newest[step])
+        repeated = [distinct[index % len(distinct)] for index in range(POINTS - count)]
+        expected[count:POINTS] = newest[step, repeated]
+        np.testing.assert_allclose(episode["obs/points"][step], expected, atol=1e-3)
+
+
+def test_older_frames_are_not_described() -> None:
+    (state,) = describe_read(description(), 30)["inputs"]
+    assert state["parts"] == [{"from": 0, "to": 2, "name": "joint", "size": 2, "steps_ago": 0, "unit": "rad"}]
+
+
+def test_a_dataset_of_others_is_in_the_frame_of_the_base(demo: Any) -> None:
+    described = describe_read(None, 20)
+    assert described == {"output": {"rate_hz": 20}, "cloud": {"frame": "robot"}}
+    frames = World(description()).frames(demo)
+    for name in ("frame", "mask", "normals", "rgb"):
+        del frames[CLOUD + name]
+    del frames["next.success"]
+    episode = read(frames, described)
+    np.testing.assert_allclose(episode["obs/points"], frames[f"{CLOUD}xyz"], atol=1e-3)
+    assert episode["attributes"]["success"]
+
+
+def test_missing_features_are_named() -> None:
+    with pytest.raises(ValueError, match=r"lacks action and observation\.state: .* observation\.images\.top"):
+        features_to_read({"observation.images.top": {}})
+    there = ["timestamp", "action", "observation.state", f"{CLOUD}xyz", "observation.images.top", "next.success"]
+    assert features_to_read(dict.fromkeys(there)) == ["action", "observation.state", f"{CLOUD}xyz", "next.success"]
+
+
 def test_what_cannot_be_converted_is_refused_with_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def convert(file: str, out: str) -> str:
-        monkeypatch.setattr("sys.argv", ["to_lerobot.py", str(tmp_path / file), str(tmp_path / out)])
+        monkeypatch.setattr("sys.argv", ["lerobot_dataset.py", str(tmp_path / file), str(tmp_path / out)])
         assert main() == 2
         return capsys.readouterr().err
 

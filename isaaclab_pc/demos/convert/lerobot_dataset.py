@@ -3,19 +3,21 @@
 # requires-python = ">=3.12"
 # dependencies = ["lerobot[dataset]>=0.6,<0.7", "h5py>=3", "scipy>=1.11"]
 # ///
-"""Recorded demonstrations as a LeRobot dataset, written by lerobot's own library.
+"""Recorded demonstrations as a LeRobot dataset, and such a dataset as demonstrations, by lerobot's own library.
 
-    uv run isaaclab_pc/demos/convert/to_lerobot.py logs/demo/lift/demos.hdf5 logs/demo/lift/lerobot
+    uv run isaaclab_pc/demos/convert/lerobot_dataset.py logs/demo/lift/demos.hdf5 logs/demo/lift/lerobot
+    uv run isaaclab_pc/demos/convert/lerobot_dataset.py logs/demo/lift/lerobot read.hdf5
 
-A script with an environment of its own, which uv makes of the lines above: lerobot needs other versions of numpy and
-packaging than simulators. So it imports nothing of this package, and needs no simulator.
+``scripts/demo.py format=lerobot`` and ``scripts/train.py demos=<folder>`` run it. A script with an environment of its
+own, which uv makes of the lines above: lerobot needs other versions of numpy and packaging than simulators. So it
+imports nothing of this package, and needs no simulator.
 """
 
 import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,11 @@ LICENSE = "bsd-3-clause"
 
 LOSSLESS = {"x265-params": "lossless=1:log-level=error"}
 
+CLOUD = "observation.pointcloud."
+
+VECTORS = {"actions": "action", "obs/policy": "observation.state", "obs/critic": "observation.environment_state"}
+"""Features of a dataset by where a file has them; the last may be missing."""
+
 
 def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object]) -> None:
     """Write the episodes of a file of :mod:`isaaclab_pc.demos.demo_file` as a LeRobotDataset v3.
@@ -39,7 +46,8 @@ def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object]) -
 
     - ``observation.state`` (P,), ``action`` (A,) and ``observation.environment_state`` (S,), float32, as recorded;
     - ``observation.pointcloud.xyz`` (K, 3) [m], float32, ``observation.pointcloud.mask`` (K,), True at distinct points,
-      and each further feature of the points, ``observation.pointcloud.<feature>``;
+      each further feature of the points, ``observation.pointcloud.<feature>``, and ``observation.pointcloud.frame``
+      (4, 4), the pose of the frame in which they were observed;
     - where depth was recorded, ``observation.images.<camera>``, a depth map in millimetres as lerobot encodes them; 0,
       where there is none, becomes the smallest encoded depth, that of the camera's near plane;
     - ``observation.<camera>.intrinsics`` (3, 3) [px], and ``observation.<camera>.extrinsics`` (4, 4) from the camera's
@@ -179,14 +187,17 @@ class World:
         turn = (self._to_base * Rotation.from_quat(np.asarray(demo["cloud/frame_quat"])[seen])).as_matrix()
         ranks = np.arange(points.shape[1])
         count = np.asarray(demo["cloud/count"])[:, None]
-        result = {"observation.pointcloud.mask": (ranks < count) | (ranks >= cloud["num_points"])}
+        frame = np.tile(np.eye(4, dtype=np.float32), (len(points), 1, 1))
+        frame[:, :3, :3] = turn
+        frame[:, :3, 3] = origin
+        result = {f"{CLOUD}frame": frame, f"{CLOUD}mask": (ranks < count) | (ranks >= cloud["num_points"])}
         for name, (first, end) in cloud["channels"].items():
             values = points[..., first:end]
             if name in ("xyz", "normals"):
                 values = np.einsum("tij,tkj->tki", turn, values)
             if name == "xyz":
                 values += origin[:, None]
-            result[f"observation.pointcloud.{name}"] = values.astype(np.float32)
+            result[CLOUD + name] = values.astype(np.float32)
         return result
 
     def _camera(self, name: str, camera: Any, demo: Any) -> dict[str, np.ndarray]:
@@ -213,15 +224,98 @@ def _describe(env_args: Mapping[str, Any], task: str, episodes: int, rate: str) 
     )
 
 
+def read_lerobot_dataset(folder: Path, out: Path, say: Callable[[str], object]) -> None:
+    """Write the episodes of a LeRobotDataset v3 as a file in the layout of :mod:`isaaclab_pc.demos.demo_file`.
+
+    The file has ``actions`` and ``obs``: ``policy``, ``critic`` where the dataset has the simulator's state, and
+    ``points`` (T, K, C), float16, where it has clouds. Points are in the frame in which they were observed, else in
+    that of the robot's base. Depth maps are not read. ``say`` is called with a line of progress.
+
+    Raises:
+        OSError: The folder is no such dataset.
+        ValueError: The dataset lacks a feature.
+    """
+    from lerobot.datasets import LeRobotDataset  # pyright: ignore[reportMissingImports]
+
+    dataset = LeRobotDataset(f"local/{folder.name}", root=folder)
+    names = features_to_read(dataset.meta.features)
+    extras = folder / EXTRAS
+    recorded = json.loads(extras.read_text(encoding="utf-8")) if extras.is_file() else {}
+    description = describe_read(recorded.get("description"), dataset.fps)
+
+    table = dataset.hf_dataset.select_columns(names).with_format("numpy")
+    bounds = zip(dataset.meta.episodes["dataset_from_index"], dataset.meta.episodes["dataset_to_index"], strict=True)
+    draft = out.with_name(f".{out.name}.tmp")
+    try:
+        with h5py.File(draft, "w") as file:
+            data = file.create_group("data")
+            data.attrs["env_args"] = json.dumps({"task": recorded.get("task"), "description": description})
+            for index, (first, end) in enumerate(bounds):
+                frames = {name: np.stack(table[first:end][name]) for name in names}
+                write_episode(data.create_group(f"demo_{index}"), frames, description)
+            say(f"{len(data)} episodes read")
+        draft.rename(out)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def features_to_read(features: Mapping[str, Any]) -> list[str]:
+    """Return their names; a ValueError names those that are missing."""
+    missing = [name for name in list(VECTORS.values())[:2] if name not in features]
+    if missing:
+        raise ValueError(f"the dataset lacks {' and '.join(missing)}: it has {', '.join(features)}.")
+    return [name for name in features if name in (*VECTORS.values(), "next.success") or name.startswith(CLOUD)]
+
+
+def describe_read(recorded: dict[str, Any] | None, frames_per_s: float) -> dict[str, Any]:
+    """Return what is known of the episodes, as it was recorded but for older frames, which datasets lack."""
+    if recorded is None:
+        return {"output": {"rate_hz": frames_per_s}, "cloud": {"frame": "robot"}}
+    for entry in recorded["inputs"]:
+        newest = [part for part in entry.get("parts", ()) if part["steps_ago"] == 0]
+        first = newest[0]["from"] if newest else 0
+        entry["parts"] = [{**part, "from": part["from"] - first, "to": part["to"] - first} for part in newest]
+    return recorded
+
+
+def write_episode(demo: Any, frames: Mapping[str, np.ndarray], description: Mapping[str, Any]) -> None:
+    """Write the frames of an episode, features by name, each (T, ...)."""
+    demo.attrs["num_samples"] = len(frames["action"])
+    demo.attrs["success"] = bool(frames["next.success"][-1].all()) if "next.success" in frames else True
+    for key, name in VECTORS.items():
+        if name in frames:
+            demo.create_dataset(key, data=frames[name].astype(np.float32), compression="gzip")
+    if f"{CLOUD}xyz" in frames:
+        points = _observed_points(frames, description["cloud"].get("channels", ("xyz",)))
+        demo.create_dataset("obs/points", data=points.astype(np.float16), compression="gzip")
+
+
+def _observed_points(frames: Mapping[str, np.ndarray], channels: Iterable[str]) -> np.ndarray:
+    """Return clouds (T, K, C) in the frame in which they were observed; points beside the mask repeat the others."""
+    frame = frames.get(f"{CLOUD}frame", np.eye(4)[None])
+    values = {name: frames[CLOUD + name] for name in channels}
+    values["xyz"] = values["xyz"] - frame[:, None, :3, 3]
+    for name in values.keys() & {"xyz", "normals"}:
+        values[name] = values[name] @ frame[:, :3, :3]
+    points = np.concatenate(list(values.values()), axis=-1)
+
+    for cloud, mask in zip(points, frames.get(f"{CLOUD}mask", ()), strict=False):
+        distinct = np.flatnonzero(mask)
+        if len(distinct):
+            cloud[~mask] = cloud[np.resize(distinct, np.count_nonzero(~mask))]
+    return points
+
+
 def main() -> int:
-    """Convert a file; return the exit code."""
+    """Convert a file or a dataset; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="what scripts/demo.py recorded")
-    parser.add_argument("out", type=Path, help="folder of the dataset, which must not exist")
+    parser.add_argument("source", type=Path, help="what scripts/demo.py recorded, or the folder of a LeRobotDataset v3")
+    parser.add_argument("out", type=Path, help="a folder, which must not exist, or an HDF5 file")
     args = parser.parse_args()
+    convert = read_lerobot_dataset if args.source.is_dir() else write_lerobot_dataset
     try:
         # A pipe would keep the lines back.
-        write_lerobot_dataset(args.file, args.out, lambda line: print(line, flush=True))
+        convert(args.source, args.out, lambda line: print(line, flush=True))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
