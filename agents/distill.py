@@ -24,7 +24,10 @@ class ImitationCfg:
     """Minibatches that the new samples of an iteration would make."""
 
     learning_rate: float = 1e-3
-    """Learning rate of Adam at the start; it falls over the last third of a run."""
+    """Learning rate of Adam at the start."""
+
+    constant_share: float = 2.0 / 3.0
+    """Share of a run before the learning rate falls."""
 
     max_grad_norm: float = 1.0
     """Largest norm of the gradient."""

@@ -21,9 +21,6 @@ from isaaclab_pc.agents.distill import ImitationCfg
 from isaaclab_pc.learners.common.checkpoint_file import acting_weights, check_weights, load_checkpoint
 from isaaclab_pc.learners.rsl_rl.replay import ReplayBuffer, add_demos
 
-_CONSTANT_SHARE = 2.0 / 3.0
-"""Share of a run before the learning rate falls."""
-
 _LAST_RATE = 0.05
 """Learning rate at the end of a run, relative to that at its start."""
 
@@ -233,7 +230,8 @@ class ReplayDistillation(Distillation):
         """
         assert self.replay is not None
         self.num_updates += 1
-        self.learning_rate = decayed_rate(self._settings.learning_rate, self.num_updates - 1, self._max_iterations)
+        progress = (self.num_updates - 1) / self._max_iterations
+        self.learning_rate = self._settings.learning_rate * decay(progress, self._settings.constant_share)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
 
@@ -360,13 +358,14 @@ class Shortening:
             self._env.episode_length_buf.masked_fill_(ends, self._env.max_episode_length - 1)
 
 
-def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:
-    """Return a learning rate that stays for two thirds of a run, then falls along half a cosine, to a twentieth.
+def decay(progress: float, constant_share: float) -> float:
+    """Return the learning rate after a share of a run, relative to the first.
 
-    A student that begins to act by itself has to learn as fast from that as from the teacher.
+    It stays for ``constant_share`` of the run, then falls along half a cosine, to a twentieth: a student that begins to
+    act by itself has to learn as fast from that as from the teacher.
     """
-    progress = min(max(iteration / max_iterations - _CONSTANT_SHARE, 0.0) / (1.0 - _CONSTANT_SHARE), 1.0)
-    return first * (_LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * progress)) / 2.0)
+    fallen = min(max(progress - constant_share, 0.0) / (1.0 - constant_share), 1.0)
+    return _LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * fallen)) / 2.0
 
 
 def imitation_loss(means: Tensor, labels: Tensor, small_error: float, gripper_gain: float | None) -> Tensor:

@@ -17,7 +17,7 @@ from isaaclab_pc.learners import TeacherPolicy, load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint, save_checkpoint
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
-from isaaclab_pc.learners.rsl_rl.distillation import decayed_rate
+from isaaclab_pc.learners.rsl_rl.distillation import decay
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from tests.unit.learners.bench import make_runner, train
 from tests.unit.learners.fake_env import FakeEnv
@@ -93,7 +93,7 @@ def test_the_student_learns_what_the_expert_does(obs: str, frames: int, tmp_path
     assert calls[0]["Learner/updates"] == 5 * PLAN.num_minibatches
     assert "loss/gripper" not in calls[0]
     rates = [metrics["learning_rate"] for metrics in calls]
-    assert rates == [decayed_rate(1e-2, iteration, 20) for iteration in range(20)]
+    assert rates == [1e-2 * decay(iteration / 20, 2.0 / 3.0) for iteration in range(20)]
 
 
 def test_the_gripper_is_learned_as_open_or_closed(tmp_path: Path) -> None:

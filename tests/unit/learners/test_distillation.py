@@ -4,15 +4,17 @@ import math
 import pytest
 import torch
 
-from isaaclab_pc.learners.rsl_rl.distillation import Shortening, decayed_rate, imitation_loss
+from isaaclab_pc.learners.rsl_rl.distillation import Shortening, decay, imitation_loss
 
 
 def test_the_learning_rate_stays_then_falls_along_half_a_cosine_to_a_twentieth() -> None:
-    rates = [decayed_rate(2.0, iteration, 120) for iteration in range(150)]
-    assert rates[:81] == [2.0] * 81
-    assert rates[100] == pytest.approx((2.0 + 0.1) / 2)
-    assert rates[120:] == pytest.approx([0.1] * 30)
-    assert rates == sorted(rates, reverse=True)
+    for constant_share in (0.0, 2.0 / 3.0):
+        rates = [decay(iteration / 120, constant_share) for iteration in range(150)]
+        constant = round(120 * constant_share)
+        assert rates[: constant + 1] == [1.0] * (constant + 1)
+        assert rates[(constant + 120) // 2] == pytest.approx((1.0 + 0.05) / 2)
+        assert rates[120:] == pytest.approx([0.05] * 30)
+        assert rates == sorted(rates, reverse=True)
 
 
 def loss_and_gradient(mean: float, label: float, gain: float | None = None) -> tuple[float, float]:
