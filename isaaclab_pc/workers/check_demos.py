@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 import h5py
@@ -18,36 +19,42 @@ def check_demos(demos: str, now: Mapping[str, Any]) -> None:
         now: What :func:`~isaaclab_pc.export.policy_description.describe_env` says of the run.
 
     Raises:
-        ConfigError: An action or observation means something else in this run, or its rate is another.
+        ConfigError: An action or observation means something else in this run, its rate is another, or the file tells
+            it in another way.
     """
     with h5py.File(demos, "r", locking=False) as file:
         data: Any = file["data"]
-        recorded = json.loads(data.attrs.get("env_args", "{}")).get("description")
-    if not recorded:
-        return
+        env_args = data.attrs.get("env_args", "{}")
+    try:
+        description = json.loads(env_args).get("description")
+        recorded = _meanings(description) if description else {}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"demos={demos}: its env_args are not those of docs/demos.md ({error!r}).") from None
 
     present = _meanings(now)
-    for what, was in _meanings(recorded).items():
-        if was is not None and was != present.get(what):
-            raise ConfigError(
-                f"demos={demos}: {what} was {was} when it was recorded, and is {present.get(what)} in this run. Give "
-                "the settings that it was recorded with, or record it with those of the run."
-            )
+    for what in recorded.keys() & present.keys():
+        for was, is_now in zip_longest(recorded[what], present[what]):
+            if was != is_now:
+                raise ConfigError(
+                    f"demos={demos}: {what} had {was} when it was recorded, and {is_now} in this run. Give the "
+                    "settings that it was recorded with, or record it with those of the run."
+                )
 
 
-def _meanings(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is to be the same, by name; None where it is not told."""
+def _meanings(description: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return what is to be the same, by name, as far as it is told."""
     output = description["output"]
-    cloud = description.get("cloud", {})
-    states = [entry for entry in description.get("inputs", ()) if entry["name"] == "policy"]
-    parts = {"actions": output.get("parts", ()), "state": states[0].get("parts", ()) if states else ()}
-    return {
-        "rate_hz": round(output["rate_hz"], 2),
-        "points.frame": cloud.get("frame"),
-        "points.features": list(cloud["channels"]) if "channels" in cloud else None,
-        **{
-            f"{part['name']} of the {vector}": {key: value for key, value in part.items() if key != "meaning"}
-            for vector, described in parts.items()
-            for part in described
-        },
+    inputs = {entry["name"]: entry for entry in description.get("inputs", ())}
+    told = {
+        "rate_hz": [round(output["rate_hz"], 2)],
+        "the action": _parts(output),
+        "the state": _parts(inputs.get("policy", {})),
     }
+    if "cloud" in description:
+        cloud = description["cloud"]
+        told |= {"points.frame": [cloud["frame"]], "points.features": list(cloud.get("channels", ()))}
+    return {what: values for what, values in told.items() if values}
+
+
+def _parts(described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in part.items() if key != "meaning"} for part in described.get("parts", ())]

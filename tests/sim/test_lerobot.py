@@ -51,5 +51,5 @@ def test_depth_maps_and_their_calibration_give_the_cloud(tmp_path: Path) -> None
             for key in ("actions", "obs/policy", "obs/critic"):
                 assert np.array_equal(read[demo][key], was[demo][key])
             np.testing.assert_allclose(read[demo]["obs/points"][:], was[demo]["obs/points"][:], atol=1e-3)
-    with pytest.raises(AssertionError, match=r"rate_hz was 30\.0"):
+    with pytest.raises(AssertionError, match=r"rate_hz had 30\.0"):
         run_program(tmp_path, "scripts/train.py", *learn, "demos=lerobot", "env.decimation=3")

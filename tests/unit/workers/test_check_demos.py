@@ -45,11 +45,11 @@ def test_another_rate_frame_or_unit_is_refused_by_its_name(tmp_path: Path) -> No
         there["cloud"]["channels"] = {"xyz": [0, 3], "rgb": [3, 6]}
 
     changes: dict[str, Callable[[Any], None]] = {
-        r"rate_hz was 15\.0 .* 30\.0": set_rate,
-        r"way of the actions .* 0\.1.* 0\.05": set_scale,
-        r"joint of the state .*deg.*rad": set_unit,
-        r"points\.frame was robot .* env": set_frame,
-        r"points\.features was .*rgb.*normals": set_features,
+        r"rate_hz had 15\.0 .* 30\.0": set_rate,
+        r"the action had .*way.* 0\.1.* 0\.05": set_scale,
+        r"the state had .*joint.*deg.*rad": set_unit,
+        r"points\.frame had robot .* env": set_frame,
+        r"points\.features had rgb .* normals": set_features,
     }
     for message, change in changes.items():
         there = copy.deepcopy(RUN)
@@ -58,9 +58,21 @@ def test_another_rate_frame_or_unit_is_refused_by_its_name(tmp_path: Path) -> No
             check_demos(recorded(tmp_path, {"description": there}), RUN)
 
 
+def test_a_run_that_sees_no_cloud_may_learn_from_a_file_with_clouds(tmp_path: Path) -> None:
+    check_demos(recorded(tmp_path, {"description": RUN}), {name: RUN[name] for name in ("output", "inputs")})
+
+
 def test_shapes_words_and_what_a_file_does_not_tell_are_no_reason(tmp_path: Path) -> None:
     there: Any = copy.deepcopy(RUN)
     there["cloud"]["num_points"] = 64
     there["output"]["parts"][0]["meaning"] = "towards"
     for env_args in ({"description": there}, {"description": {"output": {"rate_hz": 30}}}, {"description": None}, {}):
+        check_demos(recorded(tmp_path, env_args), RUN)
+
+
+@pytest.mark.parametrize(
+    "env_args", [[], {"description": {"cloud": {}}}, {"description": {"output": {"rate_hz": "?"}}}]
+)
+def test_a_file_that_tells_it_in_another_way_is_refused(tmp_path: Path, env_args: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^demos=.*demos\.hdf5: its env_args are not those of docs/demos\.md"):
         check_demos(recorded(tmp_path, env_args), RUN)
