@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/demo.py``: record episodes of a task's expert to one HDF5 file. Loads no torch."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -127,7 +128,10 @@ def main(argv: Sequence[str]) -> int:
     if to_lerobot is None or code != ExitCode.OK:
         return code
     current().say("writing the LeRobot dataset; its environment takes minutes to make the first time")
-    return convert(to_lerobot)
+    code = convert(to_lerobot)
+    if code:
+        current().warn(f"the HDF5 file is whole; to convert it: {shlex.join(to_lerobot)}")
+    return code
 
 
 def _conversion(path: Path, out: str | None) -> list[str]:
@@ -135,7 +139,7 @@ def _conversion(path: Path, out: str | None) -> list[str]:
     folder = Path(out) if out else path.parent / "lerobot"
     if folder.exists():
         raise ConfigError(f"out={folder} is there already: give another folder, or remove it.")
-    return conversion(path, folder)
+    return conversion("format=lerobot", path, folder)
 
 
 def _with_images(settings: RunSettings) -> RunSettings:

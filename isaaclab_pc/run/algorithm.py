@@ -195,7 +195,7 @@ def _converted(dataset: Path) -> Path:
     path = dataset / "demos.hdf5"
     if not path.is_file() or path.stat().st_mtime < info.stat().st_mtime:
         current().say(f"reading {dataset} to {path}; lerobot's environment takes minutes to make the first time")
-        if convert(conversion(dataset, path)):
+        if convert(conversion(f"demos={dataset}", dataset, path)):
             raise ConfigError(f"demos={dataset} cannot be learned from.")
     return path
 

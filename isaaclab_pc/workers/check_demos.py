@@ -32,7 +32,7 @@ def check_demos(demos: str, now: Mapping[str, Any]) -> None:
         raise ConfigError(f"demos={demos}: its env_args are not those of docs/demos.md ({error!r}).") from None
 
     present = _meanings(now)
-    for what in recorded.keys() & present.keys():
+    for what in filter(present.__contains__, recorded):
         for was, is_now in zip_longest(recorded[what], present[what]):
             if was != is_now:
                 raise ConfigError(

@@ -22,7 +22,6 @@ from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viewer.web_address import serve_isaaclab_viser
-from isaaclab_pc.workers.check_demos import check_demos
 from isaaclab_pc.workers.probe_watch import ProbeWatch
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
@@ -89,6 +88,7 @@ def open_session(
             warnings += check_samples(space, resolved.plan, resolved.replay_samples, free, trial=is_trial)
         if learns and settings.demos is not None:
             from isaaclab_pc.export.policy_description import describe_env
+            from isaaclab_pc.workers.check_demos import check_demos
 
             check_demos(settings.demos, describe_env(env.unwrapped, settings.robot))
         with _named("the agent", resolved.overrides):

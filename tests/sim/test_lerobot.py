@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is recorded for lerobot is read by its own library and learned from. Its environment is downloaded."""
+"""lerobot's own library reads a recording, and this package learns from it again. Its environment is downloaded."""
 
 import json
 import shutil

@@ -2,7 +2,6 @@
 """Converts demonstrations from and to LeRobot datasets, by a script with an environment of its own."""
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,11 +15,15 @@ CONVERTER = Path(__file__).with_name("lerobot_dataset.py")
 """Script that writes a file of demonstrations as a LeRobot dataset, or a dataset as a file."""
 
 
-def conversion(source: Path, out: Path) -> list[str]:
-    """Return the command that converts a file or a dataset; a ConfigError tells that uv is not there."""
+def conversion(asked: str, source: Path, out: Path) -> list[str]:
+    """Return the command that converts a file or a dataset.
+
+    Raises:
+        ConfigError: uv is not there, which the setting ``asked`` needs.
+    """
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     if uv is None:
-        raise ConfigError("A LeRobot dataset needs uv, which makes an environment with lerobot: pip install uv.")
+        raise ConfigError(f"{asked} needs uv, which makes an environment with lerobot: pip install uv.")
     return [uv, "run", "--quiet", "--python", sys.executable, "--script", str(CONVERTER), str(source), str(out)]
 
 
@@ -35,5 +38,5 @@ def convert(command: list[str]) -> int:
         details.seek(0)
         errors = details.read()
     if child.returncode:
-        current().warn(f"{errors.strip()}\nthe command was: {shlex.join(command)}")
+        current().warn(errors.strip())
     return child.returncode

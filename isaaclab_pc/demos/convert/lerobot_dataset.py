@@ -17,7 +17,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ class World:
         if "points" in demo["obs"]:
             result |= self._cloud(demo)
         for name, camera in demo.get("cameras", {}).items():
-            result |= self._camera(name, camera, demo)
+            result |= self._camera(name, camera)
         return result
 
     def feature(self, name: str, values: np.ndarray) -> dict[str, Any]:
@@ -187,10 +187,10 @@ class World:
         turn = (self._to_base * Rotation.from_quat(np.asarray(demo["cloud/frame_quat"])[seen])).as_matrix()
         ranks = np.arange(points.shape[1])
         count = np.asarray(demo["cloud/count"])[:, None]
-        frame = np.tile(np.eye(4, dtype=np.float32), (len(points), 1, 1))
-        frame[:, :3, :3] = turn
-        frame[:, :3, 3] = origin
-        result = {f"{CLOUD}frame": frame, f"{CLOUD}mask": (ranks < count) | (ranks >= cloud["num_points"])}
+        result = {
+            f"{CLOUD}frame": _poses(turn, origin),
+            f"{CLOUD}mask": (ranks < count) | (ranks >= cloud["num_points"]),
+        }
         for name, (first, end) in cloud["channels"].items():
             values = points[..., first:end]
             if name in ("xyz", "normals"):
@@ -200,18 +200,23 @@ class World:
             result[CLOUD + name] = values.astype(np.float32)
         return result
 
-    def _camera(self, name: str, camera: Any, demo: Any) -> dict[str, np.ndarray]:
-        steps = len(demo["actions"])
-        extrinsics = np.tile(np.eye(4, dtype=np.float32), (steps, 1, 1))
-        extrinsics[:, :3, :3] = (self._to_base * Rotation.from_quat(camera["quat"])).as_matrix()
-        extrinsics[:, :3, 3] = self._to_base.apply(camera["pos"] - self._base_pos)
+    def _camera(self, name: str, camera: Any) -> dict[str, np.ndarray]:
+        turn = (self._to_base * Rotation.from_quat(camera["quat"])).as_matrix()
         result = {
             f"observation.{name}.intrinsics": np.asarray(camera["intrinsics"]),
-            f"observation.{name}.extrinsics": extrinsics,
+            f"observation.{name}.extrinsics": _poses(turn, self._to_base.apply(camera["pos"] - self._base_pos)),
         }
         if "depth" in camera:
             result[f"observation.images.{name}"] = np.asarray(camera["depth"])[..., None]
         return result
+
+
+def _poses(turn: np.ndarray, pos: np.ndarray) -> np.ndarray:
+    """Return rotations (T, 3, 3) and positions (T, 3) as matrices (T, 4, 4), float32."""
+    poses = np.tile(np.eye(4, dtype=np.float32), (len(pos), 1, 1))
+    poses[:, :3, :3] = turn
+    poses[:, :3, 3] = pos
+    return poses
 
 
 def _describe(env_args: Mapping[str, Any], task: str, episodes: int, rate: str) -> str:
@@ -241,7 +246,7 @@ def read_lerobot_dataset(folder: Path, out: Path, say: Callable[[str], object]) 
     names = features_to_read(dataset.meta.features)
     extras = folder / EXTRAS
     recorded = json.loads(extras.read_text(encoding="utf-8")) if extras.is_file() else {}
-    description = describe_read(recorded.get("description"), dataset.fps)
+    description = describe_read(recorded.get("description"), names, dataset.fps)
 
     table = dataset.hf_dataset.select_columns(names).with_format("numpy")
     bounds = zip(dataset.meta.episodes["dataset_from_index"], dataset.meta.episodes["dataset_to_index"], strict=True)
@@ -260,17 +265,22 @@ def read_lerobot_dataset(folder: Path, out: Path, say: Callable[[str], object]) 
 
 
 def features_to_read(features: Mapping[str, Any]) -> list[str]:
-    """Return their names; a ValueError names those that are missing."""
+    """Return the names of the features to read; a ValueError names those that are missing."""
     missing = [name for name in list(VECTORS.values())[:2] if name not in features]
     if missing:
         raise ValueError(f"the dataset lacks {' and '.join(missing)}: it has {', '.join(features)}.")
     return [name for name in features if name in (*VECTORS.values(), "next.success") or name.startswith(CLOUD)]
 
 
-def describe_read(recorded: dict[str, Any] | None, frames_per_s: float) -> dict[str, Any]:
-    """Return what is known of the episodes, as it was recorded but for older frames, which datasets lack."""
+def describe_read(recorded: dict[str, Any] | None, names: Container[str], frames_per_s: float) -> dict[str, Any]:
+    """Return what is known of the episodes, as it was recorded but for older frames, which datasets lack.
+
+    Without the feature that tells in which frame the points were observed, they stay in that of the robot's base.
+    """
     if recorded is None:
         return {"output": {"rate_hz": frames_per_s}, "cloud": {"frame": "robot"}}
+    if "cloud" in recorded and f"{CLOUD}frame" not in names:
+        recorded["cloud"]["frame"] = "robot"
     for entry in recorded["inputs"]:
         newest = [part for part in entry.get("parts", ()) if part["steps_ago"] == 0]
         first = newest[0]["from"] if newest else 0

@@ -364,7 +364,10 @@ def decay(progress: float, constant_share: float) -> float:
     It stays for ``constant_share`` of the run, then falls along half a cosine, to a twentieth: a student that begins to
     act by itself has to learn as fast from that as from the teacher.
     """
-    fallen = min(max(progress - constant_share, 0.0) / (1.0 - constant_share), 1.0)
+    progress = min(progress, 1.0)
+    if progress <= constant_share:
+        return 1.0
+    fallen = (progress - constant_share) / (1.0 - constant_share)
     return _LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * fallen)) / 2.0
 
 

@@ -108,10 +108,10 @@ def test_a_recording_is_converted_once_it_has_enough_episodes(
     assert "converted a.hdf5 new" in capfd.readouterr().out
     assert demo.main([*lerobot, "out=fails"]) == 1
     error = capfd.readouterr().err
-    assert ("why" in error, "lerobot_dataset.py a.hdf5 fails" in error) == (True, True)
+    assert ("why" in error, "is whole" in error, "lerobot_dataset.py a.hdf5 fails" in error) == (True, True, True)
 
     (tmp_path / "there").mkdir()
     refused(demo, [*lerobot, "out=there"], "out=there")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    refused(demo, [*lerobot, "out=new"], "LeRobot uv")
+    refused(demo, [*lerobot, "out=new"], "format=lerobot uv")

@@ -116,7 +116,7 @@ def read(frames: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_recording_is_read_as_it_was_observed(demo: Any) -> None:
-    episode = read(World(description()).frames(demo), describe_read(description(), 30))
+    episode = read(World(description()).frames(demo), describe_read(description(), [f"{CLOUD}frame"], 30))
     assert episode["attributes"] == {"num_samples": STEPS, "success": True}
     assert np.array_equal(episode["actions"], demo["actions"])
     assert np.array_equal(episode["obs/policy"], demo["obs/policy"][:, 2:])
@@ -133,12 +133,12 @@ def test_a_recording_is_read_as_it_was_observed(demo: Any) -> None:
 
 
 def test_older_frames_are_not_described() -> None:
-    (state,) = describe_read(description(), 30)["inputs"]
+    (state,) = describe_read(description(), [], 30)["inputs"]
     assert state["parts"] == [{"from": 0, "to": 2, "name": "joint", "size": 2, "steps_ago": 0, "unit": "rad"}]
 
 
 def test_a_dataset_of_others_is_in_the_frame_of_the_base(demo: Any) -> None:
-    described = describe_read(None, 20)
+    described = describe_read(None, [], 20)
     assert described == {"output": {"rate_hz": 20}, "cloud": {"frame": "robot"}}
     frames = World(description()).frames(demo)
     for name in ("frame", "mask", "normals", "rgb"):
@@ -147,6 +147,13 @@ def test_a_dataset_of_others_is_in_the_frame_of_the_base(demo: Any) -> None:
     episode = read(frames, described)
     np.testing.assert_allclose(episode["obs/points"], frames[f"{CLOUD}xyz"], atol=1e-3)
     assert episode["attributes"]["success"]
+
+
+def test_points_without_the_frame_in_which_they_were_observed_are_told_to_be_in_the_base() -> None:
+    recorded = description()
+    recorded["cloud"]["frame"] = "gripper"
+    frames = {names: describe_read(recorded, names, 30)["cloud"]["frame"] for names in ((f"{CLOUD}frame",), ())}
+    assert frames == {(f"{CLOUD}frame",): "gripper", (): "robot"}
 
 
 def test_missing_features_are_named() -> None:

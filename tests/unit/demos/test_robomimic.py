@@ -16,7 +16,7 @@ from tests.unit.commands.demo_helpers import POINTS, STEPS, recorded
 def test_robomimic_reads_the_steps_of_each_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = recorded(tmp_path / "demos.hdf5", 1, 2)
     monkeypatch.setattr(convert, "CONVERTER", Path(__file__).with_name("read_robomimic.py"))
-    command = convert.conversion(file.path, tmp_path)
+    command = convert.conversion("this test", file.path, tmp_path)
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     read = json.loads(done.stdout.splitlines()[-1])

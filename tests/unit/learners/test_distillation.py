@@ -15,6 +15,7 @@ def test_the_learning_rate_stays_then_falls_along_half_a_cosine_to_a_twentieth()
         assert rates[(constant + 120) // 2] == pytest.approx((1.0 + 0.05) / 2)
         assert rates[120:] == pytest.approx([0.05] * 30)
         assert rates == sorted(rates, reverse=True)
+    assert decay(1.2, 1.0) == 1.0
 
 
 def loss_and_gradient(mean: float, label: float, gain: float | None = None) -> tuple[float, float]:

@@ -164,7 +164,7 @@ def test_a_lerobot_dataset_is_read_again_once_it_changed(folder: Path, monkeypat
 
     script = folder / "lerobot_dataset.py"
     script.write_text("import sys\nopen(sys.argv[2], 'a').write('read')\n")
-    monkeypatch.setattr(algorithm, "conversion", lambda *paths: [sys.executable, *map(str, (script, *paths))])
+    monkeypatch.setattr(algorithm, "conversion", lambda _, *paths: [sys.executable, *map(str, (script, *paths))])
     info.touch()
     path = folder / "lift" / "demos.hdf5"
     for _ in range(2):
