@@ -47,32 +47,41 @@ class RobotSettings(ScriptSettings):
 
 TAKES = Takes(RobotSettings)
 
+PICTURE = "robot.png"
+"""Picture of the arm in its folder."""
+
 HELP = f"""\
 Import an arm with a parallel gripper for reach, push and lift. Its parts, its tool centre and a posture to start from
 are found; what cannot be found is asked for. Collision meshes become convex hulls. Fingers that turn, alone or
 in a linkage, become fingers that slide as far as their tips move.
 
-  python scripts/robot.py file=<file> [key=value ...]
+  python scripts/robot.py <file> [key=value ...]
 
 Examples
-  python scripts/robot.py file=panda.urdf name=my_panda
-  python scripts/robot.py file=xarm7.xml gripper=xarm_gripper.xml flange=link7 effort=50,50,30,30,30,20,20
+  python scripts/robot.py panda.urdf name=my_panda
+  python scripts/robot.py xarm7.xml gripper=xarm_gripper.xml flange=link7 effort=50,50,30,30,30,20,20
 
 {settings_table(lambda _: False, RobotSettings)}
 
-It writes robots/<name>: the USD, and {ROBOT_FILE} with drives, tool centre and posture, which may be edited.
+It writes robots/<name>: the USD, {ROBOT_FILE} with drives, tool centre and posture, which may be edited, and
+{PICTURE} with the arm in that posture.
 
 Exit codes: 0; 2 for a file that cannot be used, or a wrong setting; 5 for a full disk; 128 + N after a signal N; 1
 otherwise.
 """
 
 
+def with_key(argv: Sequence[str]) -> list[str]:
+    """Return a command line with ``file=`` before the first word, if that has no key."""
+    return [f"file={word}" if index == 0 and "=" not in word else word for index, word in enumerate(argv)]
+
+
 @script(HELP)
 def main(argv: Sequence[str]) -> int:
     """Import a robot; return the exit code, as in :data:`HELP`."""
-    settings, _ = parse_script_command(argv, TAKES)
+    settings, _ = parse_script_command(with_key(argv), TAKES)
     if settings.file is None:
-        raise ConfigError("file= is missing: give a URDF, MJCF or USD file, file=<file>.")
+        raise ConfigError("file= is missing: give a URDF, MJCF or USD file first.")
     file = Path(settings.file).expanduser()
     folder = IMPORTED / (settings.name or file.stem)
     if folder.name in ROBOTS or folder.exists():
@@ -82,6 +91,7 @@ def main(argv: Sequence[str]) -> int:
     from isaaclab_pc.assets.robot_import.description import read_description
     from isaaclab_pc.assets.robot_import.parts import find_parts
     from isaaclab_pc.assets.robot_import.usd_file import write_robot_usd
+    from isaaclab_pc.report.robot_picture import save_robot_picture
 
     current().begin("build", f"importing {file}")
     robot = read_description(file, Path(settings.gripper).expanduser() if settings.gripper else None, settings.flange)
@@ -104,6 +114,7 @@ def main(argv: Sequence[str]) -> int:
             num_colliders = write_robot_usd(robot, parts, draft / "robot.usd")
             text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120)
             (draft / ROBOT_FILE).write_text(text, encoding="utf-8")
+            save_robot_picture(robot, parts, draft / PICTURE, folder.name)
             # Temporary folders are their owner's alone.
             draft.chmod(0o755)
             draft.rename(folder)
@@ -121,5 +132,6 @@ def main(argv: Sequence[str]) -> int:
     ]
     table_console(100).print(make_table("", ("part", "found"), rows))
     current().made("robot", folder)
+    current().made("picture", folder / PICTURE)
     current().say(f"next: python scripts/play.py task=reach resume=expert robot={folder.name}")
     return ExitCode.OK

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.objects.graspable import Graspable
 from isaaclab_pc.report.drawing import save_png
+from isaaclab_pc.report.solids import draw_triangles
 
 _COLUMNS = 12
 _VIEW = Rotation.from_euler("zx", (35.0, -60.0), degrees=True)
 """From slightly above; then x is to the right, y up and z towards the eye."""
-_LIGHT = np.array([-0.3, 0.5, 0.8])
 _COLOR = np.array([0.35, 0.60, 0.95])
 
 
@@ -47,14 +46,4 @@ def _draw(graspable: Graspable, axes: Any) -> None:
     turn = _VIEW * Rotation.from_quat(graspable.rest_quat[likeliest])
     triangles = np.concatenate([part.vertices[part.faces] for part in graspable.parts()])
     corners = turn.apply(triangles.reshape(-1, 3)).reshape(-1, 3, 3)
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True).clip(min=1e-12)
-
-    # The nearest last; those that face away are hidden.
-    front = np.flatnonzero(normals[:, 2] > 0.0)
-    order = front[np.argsort(corners[front, :, 2].mean(axis=1))]
-    light = 0.35 + 0.65 * (normals[order] @ (_LIGHT / np.linalg.norm(_LIGHT))).clip(min=0.0)
-    colors = light[:, None] * _COLOR
-    axes.add_collection(
-        PolyCollection(list(corners[order, :, :2]), facecolors=colors, edgecolors=colors, linewidths=0.3)
-    )
+    draw_triangles(axes, corners, np.tile(_COLOR, (len(corners), 1)))

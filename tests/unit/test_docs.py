@@ -115,7 +115,7 @@ def test_scripts_take_the_commands_of_the_pages(script: str, arguments: str):
         case "objects":
             parse_script_command(argv, objects.TAKES)
         case "robot":
-            parse_script_command(argv, robot.TAKES)
+            parse_script_command(robot.with_key(argv), robot.TAKES)
         case "replay":
             parse_script_command(argv, replay.TAKES)
         case "tune":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import mujoco
 import newton
 import numpy as np
 import trimesh
@@ -20,6 +21,9 @@ from scipy.spatial.transform import Rotation
 from isaaclab_pc.errors import ConfigError, describe_error
 
 Array = np.ndarray
+
+# MuJoCo has no type stubs for its specification.
+_MUJOCO: Any = mujoco
 
 _NO_LIMIT = 1e5
 """Position or effort from which a limit means that there is none."""
@@ -105,20 +109,20 @@ def read_description(file: Path, gripper: Path | None = None, flange: str | None
     with warnings.catch_warnings():
         # Of textures, and links without mass.
         warnings.simplefilter("ignore")
-        speeds = _add(builder, file)
+        told = _add(builder, file)
         if gripper is not None:
             names = [_short(label) for label in builder.body_label]
             if flange not in names:
                 ends = [name for index, name in enumerate(names) if index not in builder.joint_parent]
                 raise ConfigError(f"flange={flange}: expected the link that carries the gripper, as {', '.join(ends)}.")
-            speeds |= _add(builder, gripper, parent_body=names.index(flange))
+            told |= _add(builder, gripper, parent_body=names.index(flange))
         names = [_short(label) for label in builder.body_label]
         result = builder.collapse_fixed_joints(joints_to_keep=[0])
     if builder.joint_type[0] != newton.JointType.FIXED or min(builder.joint_parent[1:], default=-1) < 0:
         raise ConfigError(f"{file}: expected one arm with a fixed base, and no loose bodies.")
     merged, remap = result["body_merged_parent"], result["body_remap"]
     merged = {name: remap.get(merged.get(index, index), -1) for index, name in enumerate(names)}
-    return Description(builder, [_short(label) for label in builder.body_label], _joints(file, builder, speeds), merged)
+    return Description(builder, [_short(label) for label in builder.body_label], _joints(file, builder, told), merged)
 
 
 def _short(label: str) -> str:
@@ -133,8 +137,8 @@ def _matrix(transform: Any) -> Array:
     return matrix
 
 
-def _add(builder: Any, file: Path, **options: Any) -> dict[str, float]:
-    """Add a file to Newton's builder; returns the speeds of joints, which its readers leave out."""
+def _add(builder: Any, file: Path, **options: Any) -> dict[str, tuple[float, float]]:
+    """Add a file to Newton's builder; returns what its readers leave out: joints' efforts and speeds, 0 if unknown."""
     suffix = file.suffix.lower()
     if not file.is_file() or suffix not in (".urdf", ".xml", ".usd", ".usda", ".usdc"):
         raise ConfigError(f"{file}: expected a file .urdf (xacro makes one of .xacro), .xml (MJCF) or .usd.")
@@ -142,21 +146,35 @@ def _add(builder: Any, file: Path, **options: Any) -> dict[str, float]:
         if suffix == ".urdf":
             return _add_urdf(builder, file, options)
         (builder.add_mjcf if suffix == ".xml" else builder.add_usd)(str(file), **options)
+        return _efforts_of_actuators(file) if suffix == ".xml" else {}
     except ConfigError:
         raise
     except Exception as error:
         # Each reader, and each of those of meshes, has errors of its own.
         raise ConfigError(f"{file} cannot be read: {describe_error(error)}") from error
-    return {}
 
 
-def _add_urdf(builder: Any, file: Path, options: dict[str, Any]) -> dict[str, float]:
+def _efforts_of_actuators(file: Path) -> dict[str, tuple[float, float]]:
+    """Return the efforts of joints that MJCF tells by their actuators."""
+    # MuJoCo frees a specification that only its parts are left of.
+    spec = _MUJOCO.MjSpec.from_file(str(file))
+    efforts: dict[str, tuple[float, float]] = {}
+    for actuator in spec.actuators:
+        # The control of a motor is its force; that of the others, which have a bias, is a position or a speed.
+        is_motor = actuator.biastype == _MUJOCO.mjtBias.mjBIAS_NONE
+        force = max(map(abs, actuator.forcerange)) or is_motor * actuator.gainprm[0] * max(map(abs, actuator.ctrlrange))
+        if actuator.trntype == _MUJOCO.mjtTrn.mjTRN_JOINT:
+            efforts[actuator.target] = (float(abs(force * actuator.gear[0])), 0.0)
+    return efforts
+
+
+def _add_urdf(builder: Any, file: Path, options: dict[str, Any]) -> dict[str, tuple[float, float]]:
     root = ET.parse(file).getroot()
     for mesh in root.iter("mesh"):
         mesh.set("filename", str(_mesh_file(file, mesh.get("filename", ""))))
     builder.add_urdf(ET.tostring(root, encoding="unicode"), **options)
     limits = {joint.get("name", ""): joint.find("limit") for joint in root.findall("joint")}
-    return {name: float(limit.get("velocity", 0)) for name, limit in limits.items() if limit is not None}
+    return {name: (0.0, float(limit.get("velocity", 0))) for name, limit in limits.items() if limit is not None}
 
 
 def _mesh_file(urdf: Path, name: str) -> Path:
@@ -196,7 +214,7 @@ def _shape(builder: Any, index: int) -> Shape | None:
     return Shape(mesh, collides, is_visual, builder.shape_color[index])
 
 
-def _joints(file: Path, builder: Any, speeds: dict[str, float]) -> list[Joint]:
+def _joints(file: Path, builder: Any, told: dict[str, tuple[float, float]]) -> list[Joint]:
     names = [_short(label) for label in builder.joint_label]
     joints: list[Joint] = []
     for index in range(1, builder.joint_count):
@@ -213,8 +231,9 @@ def _joints(file: Path, builder: Any, speeds: dict[str, float]) -> list[Joint]:
             if slides:
                 raise ConfigError(f"{file}: joint {name} slides without limits: give it a lower and an upper one.")
             lower, upper = -2 * math.pi, 2 * math.pi
-        effort = builder.joint_effort_limit[dof]
-        limits = lower, upper, effort if effort < _NO_LIMIT else 0.0, speeds.get(name) or (0.2 if slides else math.pi)
+        effort, speed = told.get(name, (0.0, 0.0))
+        limit = builder.joint_effort_limit[dof]
+        limits = lower, upper, limit if limit < _NO_LIMIT else effort, speed or (0.2 if slides else math.pi)
         frames = _matrix(builder.joint_X_p[index]), np.linalg.inv(_matrix(builder.joint_X_c[index]))
         axis, parent = np.array(builder.joint_axis[dof], dtype=float), builder.joint_parent[index]
         joints.append(Joint(name, parent, child, bool(slides), axis, *frames, *limits))

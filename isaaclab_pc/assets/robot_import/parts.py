@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -83,6 +83,18 @@ def find_parts(robot: Description, hand: str | None = None) -> Parts:
         home[driver.name] = fingers[-1].upper
     unmoved = {child: to_frame @ _in_hand(robot, link, child, 0.5) for child in carried[1:] if child not in tips}
     return Parts(arm, link, in_hand, tcp_offset, fingers, unmoved, home)
+
+
+def place_links(robot: Description, parts: Parts, positions: Mapping[str, float]) -> dict[int, Array]:
+    """Return the frames of base, arm, hand and fingers, (4, 4), in that of the base; the hand's is the tool's.
+
+    ``positions`` are those of joints by name [rad or m]; 0 for others.
+    """
+    frames = {0: robot.base_pose()}
+    for joint in [*parts.arm, *parts.fingers]:
+        frame = frames[joint.parent] @ joint.pose(positions.get(joint.name, 0.0))
+        frames[joint.child] = frame @ parts.in_hand if joint.child == parts.hand else frame
+    return frames
 
 
 def _in_hand(robot: Description, hand: int, link: int, share: float) -> Array:

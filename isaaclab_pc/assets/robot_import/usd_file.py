@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.robot_import import FINGER_ARMATURE, FINGER_FRICTION
 from isaaclab_pc.assets.robot_import.description import Array, Description, Joint, Shape
-from isaaclab_pc.assets.robot_import.parts import Parts
+from isaaclab_pc.assets.robot_import.parts import Parts, place_links
 from isaaclab_pc.errors import ConfigError
 
 _MOST_TRIANGLES = 3_000
@@ -44,7 +44,7 @@ def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
     # With an empty body0, both engines take the base for fixed.
     anchor = _PHYSICS.FixedJoint.Define(stage, "/robot/root_joint")
     anchor.CreateBody1Rel().SetTargets([f"/robot/{robot.names[0]}"])
-    frames, num_colliders = {0: robot.base_pose()}, 0
+    frames, num_colliders = place_links(robot, parts, {}), 0
     anchor.CreateLocalRot0Attr(_quaternion(frames[0]))
     _write_link(stage, robot, 0, frames[0], np.eye(4))
     for joint in [*parts.arm, *parts.fingers]:
@@ -52,7 +52,6 @@ def write_robot_usd(robot: Description, parts: Parts, path: Path) -> int:
         if robot.builder.body_mass[link] <= 0:
             raise ConfigError(f"link {name} moves and has no mass: give it one, in its inertial.")
         in_link = parts.in_hand if link == parts.hand else np.eye(4)
-        frames[link] = frames[joint.parent] @ joint.pose(0.0) @ in_link
         _write_link(stage, robot, link, frames[link], np.linalg.inv(in_link))
         colliders = [shape.mesh for shape in robot.shapes(link) if shape.collides]
         for index, mesh in enumerate(colliders):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from matplotlib.image import imread
 from pxr import Usd, UsdPhysics
 
 from isaaclab_pc.assets.robot_import.description import Joint, read_description
@@ -79,9 +80,30 @@ def test_fingers_of_a_linkage_become_fingers_that_slide(tmp_path: Path) -> None:
         read_description(arm, gripper)
 
 
+ACTUATED = """<mujoco><default><default class="strong"><general forcerange="-12 12"/></default></default>
+  <worldbody><body name="link">{bodies}<geom type="box" size="0.1 0.1 0.1" mass="1"/></body></worldbody>
+  <actuator>
+    <motor joint="motor" ctrlrange="-3 4" gear="2"/>
+    <general joint="servo" class="strong" biastype="affine" ctrlrange="-3 3"/>
+    <position joint="unlimited" ctrlrange="-3 3"/>
+  </actuator></mujoco>"""
+
+
+def test_efforts_of_mjcf_are_those_of_its_actuators(tmp_path: Path) -> None:
+    names = ("motor", "servo", "unlimited", "bare")
+    body = '<body name="{0}_link"><joint name="{0}" axis="0 0 1"/><geom type="box" size="0.1 0.1 0.1" mass="1"/></body>'
+    file = tmp_path / "arm.xml"
+    file.write_text(ACTUATED.format(bodies="".join(map(body.format, names))), encoding="utf-8")
+    efforts = {joint.name: joint.effort for joint in read_description(file).joints}
+    assert efforts == {"motor": 8.0, "servo": 12.0, "unlimited": 0.0, "bare": 0.0}
+
+
 def test_the_files_are_a_robot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"file={write_small_arm(tmp_path)}", "name=my_arm"]) == 0
+    assert main([str(write_small_arm(tmp_path)), "name=my_arm"]) == 0
     assert "robot=my_arm" in capsys.readouterr().out
+    picture = imread("robots/my_arm/robot.png")
+    # Of the arm, not an empty page.
+    assert (picture[..., :3].min(axis=2) < 0.9).mean() > 0.02
     values = yaml.safe_load(Path("robots/my_arm/robot.yaml").read_text(encoding="utf-8"))
     assert values["arm_joints"]["joint4"]["effort"] == 10.0
     assert values["finger_joints"]["left"] == {"effort": 30.0, "velocity": 0.1, "home": 0.04}
