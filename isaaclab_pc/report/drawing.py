@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
@@ -34,6 +36,9 @@ GOOD = "#00714f"
 
 BAD = "#b3261e"
 """Limits, and what failed."""
+
+_LIGHT = np.array([-0.3, 0.5, 0.8])
+"""Where the light comes from, as the eye sees it."""
 
 _VARIABLES = {
     **{color: f"--series-{number}" for number, color in enumerate(SERIES, start=1)},
@@ -116,3 +121,22 @@ def legend_above(axes: Any) -> None:
     columns = 1 if max(map(len, labels)) > _LEGEND_LETTERS // 2 else 2
     axes.figure.set_figheight(axes.figure.get_figheight() + _LEGEND_ROW * math.ceil(len(labels) / columns))
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.02), ncols=columns, borderaxespad=0.0)
+
+
+def draw_triangles(axes: Any, corners: np.ndarray, color: np.ndarray) -> None:
+    """Draw shaded triangles of one colour, red, green and blue from 0 to 1, into matplotlib's axes, the nearest last.
+
+    ``corners``, (T, 3, 3), are in a frame with x to the right, y up and z towards the eye [m], counterclockwise where
+    seen from outside.
+    """
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True).clip(min=1e-12)
+
+    # Those that face away are hidden.
+    front = np.flatnonzero(normals[:, 2] > 0.0)
+    order = front[np.argsort(corners[front, :, 2].mean(axis=1))]
+    light = 0.35 + 0.65 * (normals[order] @ (_LIGHT / np.linalg.norm(_LIGHT))).clip(min=0.0)
+    shaded = light[:, None] * color
+    axes.add_collection(
+        PolyCollection(list(corners[order, :, :2]), facecolors=shaded, edgecolors=shaded, linewidths=0.3)
+    )

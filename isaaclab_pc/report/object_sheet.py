@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.objects.graspable import Graspable
-from isaaclab_pc.report.drawing import save_png
-from isaaclab_pc.report.solids import draw_triangles
+from isaaclab_pc.report.drawing import draw_triangles, save_png
 
 _COLUMNS = 12
 _VIEW = Rotation.from_euler("zx", (35.0, -60.0), degrees=True)
@@ -46,4 +45,4 @@ def _draw(graspable: Graspable, axes: Any) -> None:
     turn = _VIEW * Rotation.from_quat(graspable.rest_quat[likeliest])
     triangles = np.concatenate([part.vertices[part.faces] for part in graspable.parts()])
     corners = turn.apply(triangles.reshape(-1, 3)).reshape(-1, 3, 3)
-    draw_triangles(axes, corners, np.tile(_COLOR, (len(corners), 1)))
+    draw_triangles(axes, corners, _COLOR)

@@ -10,11 +10,10 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.robot_import.description import Array, Description
 from isaaclab_pc.assets.robot_import.parts import Parts, place_links
-from isaaclab_pc.report.drawing import BAD, GOOD, INK, SERIES, save_png
-from isaaclab_pc.report.solids import draw_triangles
+from isaaclab_pc.report.drawing import BAD, GOOD, INK, SERIES, draw_triangles, save_png
 
 _TO_EYE = Rotation.from_euler("zx", (-30.0, -70.0), degrees=True).as_matrix()
-_SOLID = np.array([0.62, 0.68, 0.76])
+_COLOR = np.array([0.62, 0.68, 0.76])
 _AXES = (BAD, GOOD, SERIES[0])
 """Colours of x, y and z."""
 
@@ -36,8 +35,7 @@ def save_robot_picture(robot: Description, parts: Parts, path: Path, title: str)
                 for shape in robot.shapes(link)
                 if (shape.collides and link in links and link != 0 if collides else shape.is_visual)
             ]
-            corners = np.concatenate([np.zeros((0, 3, 3)), *solids]) @ _TO_EYE.T
-            draw_triangles(axes, corners, np.tile(_SOLID, (len(corners), 1)))
+            draw_triangles(axes, np.concatenate([np.zeros((0, 3, 3)), *solids]) @ _TO_EYE.T, _COLOR)
             for name, frame in (("base", np.eye(4)), ("tool centre", tool)):
                 _draw_frame(axes, frame, name)
             axes.set_axis_off()
