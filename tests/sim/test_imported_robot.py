@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Imported robots do the tasks: a small one of boxes, and the Panda of example-robot-data, which is downloaded."""
+"""Imported robots do the tasks: a small one of boxes, and two arms of packages on PyPI, which are downloaded."""
 
 import json
 import shutil
@@ -37,16 +37,24 @@ def test_a_small_arm_of_boxes_goes_where_its_expert_sends_it(
         assert (torch.linalg.vector_norm(env.tool_pos - env.target_pos, dim=1) < env.cfg.success_distance).all()
 
 
+PANDA = ("example-robot-data==6.0.0", {"file": "panda_description/urdf/panda.urdf"})
+KINOVA = (
+    "robosuite==1.5.2",
+    {"file": "robots/kinova3/robot.xml", "gripper": "grippers/panda_gripper.xml", "flange": "right_hand"},
+)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_the_panda_of_a_package_on_pypi_lifts(tmp_path: Path, backend: str) -> None:
+@pytest.mark.parametrize(("package", "parts"), [PANDA, KINOVA], ids=["panda", "kinova"])
+def test_a_robot_of_a_package_on_pypi_lifts(tmp_path: Path, backend: str, package: str, parts: dict[str, str]) -> None:
     uv = shutil.which("uv", path=str(Path(sys.executable).parent))
     assert uv is not None
     install = [uv, "pip", "install", "--python", sys.executable, "--no-deps", "--target", str(tmp_path / "data")]
-    subprocess.run([*install, "example-robot-data==6.0.0"], check=True)
-    urdf = next((tmp_path / "data").rglob("panda_description/urdf/panda.urdf"))
-    run_program(tmp_path, "scripts/robot.py", f"file={urdf}", "name=panda")
-    settings = ["task=lift", "resume=expert", "robot=panda", "obs=state", "eval.episodes=64", "device=cpu"]
+    subprocess.run([*install, package], check=True)
+    given = {key: next((tmp_path / "data").rglob(part), part) for key, part in parts.items()}
+    run_program(tmp_path, "scripts/robot.py", *(f"{key}={value}" for key, value in given.items()), "name=imported")
+    settings = ["task=lift", "resume=expert", "robot=imported", "obs=state", "eval.episodes=64", "device=cpu"]
     run_program(tmp_path, "scripts/play.py", *settings, f"physics={backend}")
     result = json.loads(next(tmp_path.rglob("result.json")).read_text(encoding="utf-8"))
     assert result["success"]["rate"] > 0.9
