@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
     """Import a robot; return the exit code, as in :data:`HELP`."""
     settings, _ = parse_script_command(with_key(argv), TAKES)
     if settings.file is None:
-        raise ConfigError("file= is missing: give a URDF, MJCF or USD file first.")
+        raise ConfigError("file= is missing: give a URDF, MJCF or USD file, such as scripts/robot.py panda.urdf.")
     file = Path(settings.file).expanduser()
     folder = IMPORTED / (settings.name or file.stem)
     if folder.name in ROBOTS or folder.exists():

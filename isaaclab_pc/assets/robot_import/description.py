@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,20 +110,21 @@ def read_description(file: Path, gripper: Path | None = None, flange: str | None
     with warnings.catch_warnings():
         # Of textures, and links without mass.
         warnings.simplefilter("ignore")
-        told = _add(builder, file)
+        efforts_and_speeds = _add(builder, file)
         if gripper is not None:
             names = [_short(label) for label in builder.body_label]
             if flange not in names:
                 ends = [name for index, name in enumerate(names) if index not in builder.joint_parent]
                 raise ConfigError(f"flange={flange}: expected the link that carries the gripper, as {', '.join(ends)}.")
-            told |= _add(builder, gripper, parent_body=names.index(flange))
+            efforts_and_speeds |= _add(builder, gripper, parent_body=names.index(flange))
         names = [_short(label) for label in builder.body_label]
         result = builder.collapse_fixed_joints(joints_to_keep=[0])
     if builder.joint_type[0] != newton.JointType.FIXED or min(builder.joint_parent[1:], default=-1) < 0:
         raise ConfigError(f"{file}: expected one arm with a fixed base, and no loose bodies.")
     merged, remap = result["body_merged_parent"], result["body_remap"]
     merged = {name: remap.get(merged.get(index, index), -1) for index, name in enumerate(names)}
-    return Description(builder, [_short(label) for label in builder.body_label], _joints(file, builder, told), merged)
+    joints = _joints(file, builder, efforts_and_speeds)
+    return Description(builder, [_short(label) for label in builder.body_label], joints, merged)
 
 
 def _short(label: str) -> str:
@@ -158,14 +160,14 @@ def _efforts_of_actuators(file: Path) -> dict[str, tuple[float, float]]:
     """Return the efforts of joints that MJCF tells by their actuators."""
     # MuJoCo frees a specification that only its parts are left of.
     spec = _MUJOCO.MjSpec.from_file(str(file))
-    efforts: dict[str, tuple[float, float]] = {}
+    efforts: dict[str, float] = defaultdict(float)
     for actuator in spec.actuators:
         # The control of a motor is its force; that of the others, which have a bias, is a position or a speed.
         is_motor = actuator.biastype == _MUJOCO.mjtBias.mjBIAS_NONE
         force = max(map(abs, actuator.forcerange)) or is_motor * actuator.gainprm[0] * max(map(abs, actuator.ctrlrange))
         if actuator.trntype == _MUJOCO.mjtTrn.mjTRN_JOINT:
-            efforts[actuator.target] = (float(abs(force * actuator.gear[0])), 0.0)
-    return efforts
+            efforts[actuator.target] = max(efforts[actuator.target], float(abs(force * actuator.gear[0])))
+    return {name: (effort, 0.0) for name, effort in efforts.items()}
 
 
 def _add_urdf(builder: Any, file: Path, options: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -214,7 +216,7 @@ def _shape(builder: Any, index: int) -> Shape | None:
     return Shape(mesh, collides, is_visual, builder.shape_color[index])
 
 
-def _joints(file: Path, builder: Any, told: dict[str, tuple[float, float]]) -> list[Joint]:
+def _joints(file: Path, builder: Any, efforts_and_speeds: dict[str, tuple[float, float]]) -> list[Joint]:
     names = [_short(label) for label in builder.joint_label]
     joints: list[Joint] = []
     for index in range(1, builder.joint_count):
@@ -231,7 +233,7 @@ def _joints(file: Path, builder: Any, told: dict[str, tuple[float, float]]) -> l
             if slides:
                 raise ConfigError(f"{file}: joint {name} slides without limits: give it a lower and an upper one.")
             lower, upper = -2 * math.pi, 2 * math.pi
-        effort, speed = told.get(name, (0.0, 0.0))
+        effort, speed = efforts_and_speeds.get(name, (0.0, 0.0))
         limit = builder.joint_effort_limit[dof]
         limits = lower, upper, limit if limit < _NO_LIMIT else effort, speed or (0.2 if slides else math.pi)
         frames = _matrix(builder.joint_X_p[index]), np.linalg.inv(_matrix(builder.joint_X_c[index]))

@@ -86,9 +86,9 @@ def find_parts(robot: Description, hand: str | None = None) -> Parts:
 
 
 def place_links(robot: Description, parts: Parts, positions: Mapping[str, float]) -> dict[int, Array]:
-    """Return the frames of base, arm, hand and fingers, (4, 4), in that of the base; the hand's is the tool's.
+    """Return the frames of base, arm, hand and fingers, (4, 4), seen from the base's origin; the hand's is the tool's.
 
-    ``positions`` are those of joints by name [rad or m]; 0 for others.
+    ``positions`` are those of joints by name [rad or m]; others are at 0.
     """
     frames = {0: robot.base_pose()}
     for joint in [*parts.arm, *parts.fingers]:

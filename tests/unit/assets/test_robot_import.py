@@ -85,6 +85,7 @@ ACTUATED = """<mujoco><default><default class="strong"><general forcerange="-12 
   <actuator>
     <motor joint="motor" ctrlrange="-3 4" gear="2"/>
     <general joint="servo" class="strong" biastype="affine" ctrlrange="-3 3"/>
+    <velocity joint="servo" ctrlrange="-3 3"/>
     <position joint="unlimited" ctrlrange="-3 3"/>
   </actuator></mujoco>"""
 
