@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The picture of an imported arm: what is seen of it, and what collides, in the posture that it starts from."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.robot_import.description import Array, Description
-from isaaclab_pc.assets.robot_import.parts import Parts, place_links
 from isaaclab_pc.report.drawing import BAD, GOOD, INK, SERIES, draw_triangles, save_png
 
 _TO_EYE = Rotation.from_euler("zx", (-30.0, -70.0), degrees=True).as_matrix()
@@ -18,34 +17,27 @@ _AXES = (BAD, GOOD, SERIES[0])
 """Colours of x, y and z."""
 
 
-def save_robot_picture(robot: Description, parts: Parts, path: Path, title: str) -> None:
-    """Draw an arm at its home posture into a PNG file, with the frames of its base and of its tool centre."""
-    links = place_links(robot, parts, parts.home)
-    hand = links[parts.hand]
-    placed = {**links, parts.hand: hand @ np.linalg.inv(parts.in_hand)}
-    placed |= {link: hand @ pose for link, pose in parts.unmoved.items()}
-    tool = hand.copy()
-    tool[:3, 3] += parts.tcp_offset * hand[:3, 2]
+def save_robot_picture(
+    panels: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray], path: Path, title: str
+) -> None:
+    """Draw solids side by side into a PNG file, each with the same frames.
+
+    ``panels`` are triangles (T, 3, 3), ``frames`` (4, 4), both by name and in metres, with z up.
+    """
 
     def draw(figure: Figure) -> None:
-        for axes, collides in zip(figure.subplots(1, 2), (False, True), strict=True):
-            solids = [
-                shape.mesh.vertices[shape.mesh.faces] @ pose[:3, :3].T + pose[:3, 3]
-                for link, pose in placed.items()
-                for shape in robot.shapes(link)
-                if (shape.collides and link in links and link != 0 if collides else shape.is_visual)
-            ]
-            draw_triangles(axes, np.concatenate([np.zeros((0, 3, 3)), *solids]) @ _TO_EYE.T, _COLOR)
-            for name, frame in (("base", np.eye(4)), ("tool centre", tool)):
-                _draw_frame(axes, frame, name)
+        for axes, (name, triangles) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+            draw_triangles(axes, triangles @ _TO_EYE.T, _COLOR)
+            for label, frame in frames.items():
+                _draw_frame(axes, frame, label)
             axes.set_axis_off()
-            axes.set(title="collision shapes" if collides else "visuals", aspect="equal")
+            axes.set(title=name, aspect="equal")
             axes.autoscale_view()
 
-    save_png(draw, path, title, (9.0, 5.0))
+    save_png(draw, path, title, (4.5 * len(panels), 5.0))
 
 
-def _draw_frame(axes: Any, frame: Array, name: str) -> None:
+def _draw_frame(axes: Any, frame: np.ndarray, name: str) -> None:
     start = _TO_EYE @ frame[:3, 3]
     for axis, color in enumerate(_AXES):
         end = start + 0.15 * _TO_EYE @ frame[:3, axis]
