@@ -3,6 +3,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 
 DEADLINE_S = 20.0
 """Longest time that a driver has for an answer [s]. The first one after a boot loads it, which takes seconds."""
@@ -14,21 +15,16 @@ def answer_of[Answer](call: Callable[[], Answer], seconds: float) -> Answer:
     Raises:
         TimeoutError: It did not return. Its own exceptions are raised as they are.
     """
-    answers: list[Answer] = []
-    errors: list[BaseException] = []
+    answer: Future[Answer] = Future()
 
     def work() -> None:
         try:
-            answers.append(call())
+            answer.set_result(call())
         except BaseException as error:
-            errors.append(error)
+            answer.set_exception(error)
 
-    thread = threading.Thread(target=work, daemon=True, name="answer_of")
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
+    # Not of an executor, which waits for its threads where Python ends.
+    threading.Thread(target=work, daemon=True, name="answer_of").start()
+    if not wait([answer], seconds).done:
         raise TimeoutError(f"no answer in {seconds:g} s")
-    if errors:
-        # Its traceback holds this frame, which must not hold it.
-        raise errors.pop()
-    return answers[0]
+    return answer.result()

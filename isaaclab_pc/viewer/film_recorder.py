@@ -9,7 +9,7 @@ import torch
 
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.report.films import MAX_FRAMES, Film
-from isaaclab_pc.viewer.observed_cloud import points_in_world
+from isaaclab_pc.tensors.poses import from_frame
 
 _MAX_ENVS = 256
 """Environments that are recorded, the first ones: which one will fail is known at the end."""
@@ -106,3 +106,16 @@ def _frame(read: _Frame, env: int) -> _Frame:
 def _film(frames: Sequence[_Frame], iteration: int) -> Film:
     columns = {name: np.stack([frame[name] for frame in frames]) for name in frames[0] if name != "steps"}
     return Film(iteration=np.array(iteration), **columns)
+
+
+def points_in_world(env: Any, points: torch.Tensor) -> torch.Tensor:
+    """Move observed points of the first environments into the world.
+
+    Takes [m], shape (M, K, 3), any float dtype, and returns the same in float32.
+    """
+    cloud = env.point_cloud
+    position, quat = cloud.frame_pose(cloud.cfg.frame)
+    points = points.float()
+    if quat is None:
+        return points + position[: len(points), None]
+    return from_frame(position[: len(points)], quat[: len(points)], points)

@@ -20,7 +20,7 @@ from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.faults.replay_result import Reading
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
-from isaaclab_pc.viewer.observed_cloud import points_in_world
+from isaaclab_pc.viewer.film_recorder import points_in_world
 from isaaclab_pc.viewer.scene_frame import CameraView, Part, Poses, SceneFrame, SceneLayout
 
 _LARGEST = 20.0
