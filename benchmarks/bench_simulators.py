@@ -35,7 +35,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What ``--only`` is compared with."""
+        """Name of the row for ``--only``."""
         return f"{self.simulator} {self.obs} {self.num_envs}"
 
     def command(self, seconds: float) -> list[str]:
@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=1, help="how often each row is measured")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long steps are timed")
-    parser.add_argument("--only", default="", help="measures rows alone whose name begins with it")
+    parser.add_argument("--only", default="", help="measures only the rows with names that begin with it")
     args = parser.parse_args()
 
     results = defaultdict(list)

@@ -27,7 +27,7 @@ def measure(step: Callable[[], Any], args: argparse.Namespace, control_hz: float
     """Time steps of all environments under random actions, and print what came of it as a line of JSON.
 
     Args:
-        step: Steps all environments once; those whose episode ends are reset.
+        step: Steps all environments once, and resets those at the end of an episode.
         args: Those of :func:`arguments`.
         control_hz: Steps of an environment in a second of its time.
         **told: What else the line says.

@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
 
     # Late: Newton takes seconds to load.
     from isaaclab_pc.assets.robot_import.description import read_description
-    from isaaclab_pc.assets.robot_import.parts import find_parts, home_frames, home_triangles
+    from isaaclab_pc.assets.robot_import.parts import at_home, find_parts
     from isaaclab_pc.assets.robot_import.usd_file import write_robot_usd
     from isaaclab_pc.report.robot_picture import save_robot_picture
 
@@ -114,11 +114,7 @@ def main(argv: Sequence[str]) -> int:
             num_colliders = write_robot_usd(robot, parts, draft / "robot.usd")
             text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120)
             (draft / ROBOT_FILE).write_text(text, encoding="utf-8")
-            panels = {
-                "visuals": home_triangles(robot, parts, collides=False),
-                "collision shapes": home_triangles(robot, parts, collides=True),
-            }
-            save_robot_picture(panels, home_frames(robot, parts), draft / PICTURE, folder.name)
+            save_robot_picture(*at_home(robot, parts), draft / PICTURE, folder.name)
             # Temporary folders are their owner's alone.
             draft.chmod(0o755)
             draft.rename(folder)

@@ -18,15 +18,15 @@ _AXES = (BAD, GOOD, SERIES[0])
 
 
 def save_robot_picture(
-    panels: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray], path: Path, title: str
+    solids: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray], path: Path, title: str
 ) -> None:
     """Draw solids side by side into a PNG file, each with the same frames.
 
-    ``panels`` are triangles (T, 3, 3), ``frames`` (4, 4), both by name and in metres, with z up.
+    ``solids`` are triangles (T, 3, 3), ``frames`` (4, 4), both by name and in metres, with z up.
     """
 
     def draw(figure: Figure) -> None:
-        for axes, (name, triangles) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        for axes, (name, triangles) in zip(figure.subplots(1, len(solids)), solids.items(), strict=True):
             draw_triangles(axes, triangles @ _TO_EYE.T, _COLOR)
             for label, frame in frames.items():
                 _draw_frame(axes, frame, label)
@@ -34,7 +34,7 @@ def save_robot_picture(
             axes.set(title=name, aspect="equal")
             axes.autoscale_view()
 
-    save_png(draw, path, title, (4.5 * len(panels), 5.0))
+    save_png(draw, path, title, (4.5 * len(solids), 5.0))
 
 
 def _draw_frame(axes: Any, frame: np.ndarray, name: str) -> None:

@@ -97,29 +97,23 @@ def place_links(robot: Description, parts: Parts, positions: Mapping[str, float]
     return frames
 
 
-def home_frames(robot: Description, parts: Parts) -> dict[str, Array]:
-    """Return the frames of the base and of the tool centre in the home posture by name, (4, 4), for its picture."""
-    tool = place_links(robot, parts, parts.home)[parts.hand]
-    tool[:3, 3] += parts.tcp_offset * tool[:3, 2]
-    return {"base": np.eye(4), "tool centre": tool}
-
-
-def home_triangles(robot: Description, parts: Parts, *, collides: bool) -> Array:
-    """Return the triangles of the visuals in the home posture, or of what collides, (T, 3, 3) [m]."""
+def at_home(robot: Description, parts: Parts) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return solids in the home posture as triangles (T, 3, 3) [m], and the frames of base and tool centre, (4, 4)."""
     placed = place_links(robot, parts, parts.home)
-    hand = placed[parts.hand]
-    placed[parts.hand] = hand @ np.linalg.inv(parts.in_hand)
-    if collides:
-        del placed[0]
-    else:
-        placed |= {link: hand @ pose for link, pose in parts.unmoved.items()}
-    triangles = [
-        shape.mesh.vertices[shape.mesh.faces] @ pose[:3, :3].T + pose[:3, 3]
-        for link, pose in placed.items()
-        for shape in robot.shapes(link)
-        if (shape.collides if collides else shape.is_visual)
-    ]
-    return np.concatenate([np.zeros((0, 3, 3)), *triangles])
+    tool = placed[parts.hand]
+    placed[parts.hand] = tool @ np.linalg.inv(parts.in_hand)
+    placed |= {link: tool @ pose for link, pose in parts.unmoved.items()}
+    visuals, colliders = [np.zeros((0, 3, 3))], [np.zeros((0, 3, 3))]
+    for link, pose in placed.items():
+        for shape in robot.shapes(link):
+            triangles = shape.mesh.vertices[shape.mesh.faces] @ pose[:3, :3].T + pose[:3, 3]
+            if shape.is_visual:
+                visuals.append(triangles)
+            if shape.collides and link != 0 and link not in parts.unmoved:
+                colliders.append(triangles)
+    tool[:3, 3] += parts.tcp_offset * tool[:3, 2]
+    solids = {"visuals": np.concatenate(visuals), "collision shapes": np.concatenate(colliders)}
+    return solids, {"base": np.eye(4), "tool centre": tool}
 
 
 def _in_hand(robot: Description, hand: int, link: int, share: float) -> Array:

@@ -129,31 +129,12 @@ def strata(ranks, size, total, key):
 
 
 @njit(cache=True)
-def _sample_one(
-    env,
-    depths,
-    depth_strides,
-    labels,
-    label_strides,
-    removed,
-    sizes,
-    matrices,
-    centers,
-    crop,
-    near,
-    far,
-    order,
-    key,
-    is_grid,
-    inside,
-    found,
-    pixels,
-):
-    """Choose the pixels of one environment's cloud.
+def _sample_one(env, images, key, is_grid, inside, found, pixels):
+    """Choose the pixels of one environment's cloud, and return the number of valid ones.
 
-    Returns:
-        The number of valid pixels.
+    ``images`` are arguments of :func:`sample_clouds`.
     """
+    depths, depth_strides, labels, label_strides, removed, sizes, matrices, centers, crop, near, far, order = images
     offset = 0
     for c in range(len(depths)):
         size = (sizes[c, 0], sizes[c, 1])
@@ -258,8 +239,8 @@ def sample_clouds(
         for env in range(thread * num_envs // num_threads, (thread + 1) * num_envs // num_threads):
             if not mask[env]:
                 continue
-            total = _sample_one(
-                env,
+            # Here, since a parallel loop takes no tuple of tuples from outside.
+            images = (
                 depths,
                 depth_strides,
                 labels,
@@ -272,12 +253,8 @@ def sample_clouds(
                 near,
                 far,
                 order,
-                u32(keys[env]),
-                is_grid,
-                inside,
-                found,
-                pixels[env],
             )
+            total = _sample_one(env, images, u32(keys[env]), is_grid, inside, found, pixels[env])
             count[env] = min(total, num_points)
             if total > 0:
                 _write_points(env, depths, depth_strides, sizes, matrices, centers, to_output, pixels[env], points[env])
