@@ -26,7 +26,7 @@ from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
-from isaaclab_pc.viewer.observed_cloud import points_in_world
+from isaaclab_pc.viewer.film_recorder import points_in_world
 from isaaclab_pc.viewer.scene_pictures import PictureView, add_picture_camera, draw_points, read_pictures
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import open_env
