@@ -159,10 +159,8 @@ class PointNet(nn.Module):
         return self._critical_latent(points, winners)
 
     def _features(self, points: Tensor) -> Tensor:
-        """Apply the perceptron to every point, (B, K, C) to (B, K, L).
-
-        The final bias and activation are left out: they commute with the maximum, and are cheaper after it.
-        """
+        """Apply the perceptron, but for its last bias and activation, to every point, (B, K, C) to (B, K, L)."""
+        # Both commute with the maximum, and are cheaper after it.
         batch, count, features = points.shape
         embedded = self.embedding(points.reshape(batch * count, features))
         return functional.linear(self.hidden(embedded), self.last.weight).view(batch, count, self.latent_dim)

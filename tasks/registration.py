@@ -60,11 +60,9 @@ def register_task(
 
 
 def _config_maker(runner: str, function: str, settings: Any, experiment: str) -> Callable[[], Any]:
-    """Return a function that makes a new configuration for a learning library, as Isaac Lab asks for it.
+    """Return a function that makes a new configuration for a learning library, as Isaac Lab asks for it."""
 
-    A ``module:name``, which Isaac Lab also takes, would not know the name of the experiment.
-    """
-
+    # A ``module:name``, which Isaac Lab also takes, would not know the name of the experiment.
     def make_cfg() -> Any:
         # Not before it is asked for: the libraries' configurations load torch.
         module = importlib.import_module(f"isaaclab_pc.learners.{runner}.cfg")

@@ -140,10 +140,7 @@ def _check_axes(arm: ArmCfg, name: str, place: torch.Tensor) -> None:
 
 
 def _finger_places(arm: ArmCfg, robot: Any, joint: int, moves: Sequence[float]) -> tuple[torch.Tensor, bool]:
-    """Return where the bodies that a joint carries are on average, in the hand's frame [m], after motions of it.
-
-    It is one row for each of ``moves`` [rad or m], shape (M, 3); the second value tells whether the joint turns.
-    """
+    """Return the mean place of what a joint carries in the hand, (M, 3) [m], after M moves, and whether it turns."""
     data = robot.data
     # Without the fixed base, which the Jacobian has no row for.
     velocity = data.body_link_jacobian_w.torch[0, :, :, joint].double()

@@ -243,11 +243,7 @@ class CloudRays:
         return mapping.shape_to_id.numpy(), mapping.info["idToLabels"]
 
     def _list_leaves(self, shape_ids: np.ndarray, removed: np.ndarray) -> tuple[wp.array, wp.array, wp.array, int]:
-        """List the leaves of each environment, first those that can give points.
-
-        Returns where those of each environment start, where those end that can give points, the leaves, and the most
-        of any environment.
-        """
+        """Return where each environment's leaves start, where those that give points end, the leaves, and the most."""
         model = self._sensor.model
         shapes = model.bvh_shape_enabled.numpy()[: model.bvh_shape_count_enabled].astype(np.int64)
         worlds = model.shape_world.numpy()[shapes]

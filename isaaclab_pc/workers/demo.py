@@ -75,7 +75,7 @@ def record_wave(
 
             before = {name: obs.half() if name in FLOAT16_GROUPS else obs for name, obs in observations.items()}
             # Copied, since the step overwrites the sensors' buffers.
-            row: dict[str, Any] = {"obs": before, **_on_cpu(_sight(env, with_depth))}
+            row: dict[str, Any] = {"obs": before, **_on_cpu(sight(env, with_depth))}
             row["actions"] = policy().clamp(-1.0, 1.0)
             observations, row["rewards"], terminated, truncated, _ = env.step(row["actions"])
             done = terminated | truncated
@@ -104,7 +104,7 @@ def record_wave(
     return Wave(episodes, int((successful & ~faulty).sum()))
 
 
-def _sight(env: Any, with_depth: bool) -> dict[str, Any]:
+def sight(env: Any, with_depth: bool) -> dict[str, Any]:
     """Return where the present cloud and the cameras are in the frame env, and with ``with_depth`` their images."""
     sensor = env.point_cloud
     result: dict[str, Any] = {}

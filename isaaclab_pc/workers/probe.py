@@ -97,11 +97,9 @@ def _train_briefly(job: ProbeJob) -> None:
 def _measure(
     runner: Runner, *, briefly: bool = False, clock: Callable[[], float] = time.monotonic
 ) -> list[Mapping[str, float]]:
-    """Train, and return the metrics of every iteration but the first, which also compiles kernels and allocates.
-
-    Briefly, where memory alone counts, the first one may use up the time and is returned then: the optimizer allocates
-    its state at the first minibatch, so memory is at its peak at the later ones.
-    """
+    """Train, and return the metrics of every iteration but the first, which also compiles kernels and allocates."""
+    # Briefly, where memory alone counts, the first may use up the time and is returned then: the optimizer allocates
+    # its state at the first minibatch, so memory is at its peak at the later ones.
     measured: list[Mapping[str, float]] = []
     start = clock()
 

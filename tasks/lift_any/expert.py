@@ -59,10 +59,8 @@ def _grasp(env: LiftAnyEnv) -> Pose:
 
 
 def _funnel(env: LiftAnyEnv) -> Pose:
-    """Lead the tool down the lower, the better it is over the grasp and turned to it.
-
-    A student cannot tell an edge, and would halt at it.
-    """
+    """Lead the tool down the lower, the better it is over the grasp and turned to it."""
+    # A student cannot tell an edge, and would halt at it.
     position, quat, _ = env.grasp
     away = quat_apply_inverse(env.tool_quat, position - env.tool_pos).abs()
     beside = torch.hypot((away[:, 0] - 0.01).clamp(min=0.0), (away[:, 1] - _room(env, 0.01)).clamp(min=0.0))

@@ -110,11 +110,8 @@ def _tail(env: PegInsertEnv) -> Pose:
 
 
 def _in_line_at(env: PegInsertEnv, depth: torch.Tensor) -> Pose:
-    """Return the tool's pose that brings the peg's head to a depth (N,) on the hole's axis [m], at the hole's yaw.
-
-    The peg's pitch is left as it lies in the fingers: a tool that corrected it would make the peg rock in them. The
-    walls straighten it.
-    """
+    """Return the tool's pose that brings the peg's head to a depth (N,) on the hole's axis [m], at the hole's yaw."""
+    # The peg keeps its pitch: a tool that corrected it would make the peg rock in the fingers. The walls straighten it.
     _, _, hole_yaw = euler_xyz_from_quat(env.box_quat)
     _, _, peg_yaw = euler_xyz_from_quat(env.peg_quat)
     turn = upright(_TURN_SHARE * wrap_to_pi(hole_yaw - peg_yaw))

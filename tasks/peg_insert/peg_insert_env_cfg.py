@@ -20,12 +20,10 @@ _VARIANTS = peg_and_box_variants(16)
 
 
 def _robot_with_firm_grip() -> ArticulationCfg:
-    """Return the Panda with fingers that press with 12 to 20 N, by the peg's width.
-
-    With the 6 to 10 N of the other tasks a peg held near its end turns in the fingers; with twice the force it no
-    longer gives way at the hole's edge and jams there (measured with the expert). The force stays within the
-    fingers' limit: at the limit nothing would centre the peg between them, since each moves by itself here.
-    """
+    """Return the Panda with fingers that press with 12 to 20 N, by the peg's width."""
+    # With the 6 to 10 N of the other tasks a peg held near its end turns in the fingers; with twice the force it no
+    # longer gives way at the hole's edge and jams there (measured with the expert). The force stays within the
+    # fingers' limit: at the limit nothing would centre the peg between them, since each moves by itself here.
     robot = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
     hand = robot.actuators["panda_hand"]
     assert isinstance(hand, ImplicitActuatorCfg)

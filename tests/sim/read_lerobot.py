@@ -17,7 +17,7 @@ def distance_to_depth(frame: dict) -> list[float]:
     depth = np.pad(frame["observation.images.camera"].squeeze().numpy() / 1000, 1)
     intrinsics = frame["observation.camera.intrinsics"].numpy()
     extrinsics = frame["observation.camera.extrinsics"].numpy()
-    points = frame["observation.pointcloud.xyz"].numpy()[frame["observation.pointcloud.mask"].numpy()]
+    points = frame["observation.pointcloud.xyz"].numpy()[frame["observation.pointcloud.mask"].numpy() > 0]
 
     in_camera = (points - extrinsics[:3, 3]) @ extrinsics[:3, :3]
     pixels = in_camera[:, :2] / in_camera[:, 2:] @ intrinsics[:2, :2].T + intrinsics[:2, 2]

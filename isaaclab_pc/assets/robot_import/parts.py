@@ -117,10 +117,8 @@ def at_home(robot: Description, parts: Parts) -> tuple[dict[str, Array], dict[st
 
 
 def _in_hand(robot: Description, hand: int, link: int, share: float) -> Array:
-    """Return a link's frame in the hand's, (4, 4), where the finger has gone a share of its way, from 0 to 1.
-
-    Its first joint tells the way. Joints behind it belong to a linkage, which keeps what it carries parallel.
-    """
+    """Return a link's frame in the hand's, (4, 4), where the finger has gone a share of its way, from 0 to 1."""
+    # Joints behind the first belong to a linkage, which keeps what it carries parallel.
     first, *others = robot.path(hand, link)
     pose, rest = first.pose(first.lower + share * (first.upper - first.lower)), first.pose(0.0)
     for joint in others:
@@ -182,10 +180,8 @@ def _tool(robot: Description, hand: int, tips: Sequence[int]) -> tuple[Array, fl
 
 
 def _home(robot: Description, arm: Sequence[Joint], frame: Array, tcp_offset: float) -> tuple[dict[str, float], Array]:
-    """Return joint positions in which the tool points down over the table, and the frame that is upright then.
-
-    A gripper is the same after half a turn about its z axis, but the last joint has limits.
-    """
+    """Return joint positions in which the tool points down over the table, and the frame that is upright then."""
+    # A gripper is the same after half a turn about its z axis, but the last joint has limits.
     half_turn = np.diag([-1.0, -1.0, 1.0, 1.0])
     tool = frame.copy()
     tool[:3, 3] += tcp_offset * frame[:3, 2]

@@ -45,7 +45,7 @@ def write_lerobot_dataset(path: Path, out: Path, say: Callable[[str], object]) -
     With P numbers of proprioception, A of an action, S of the simulator's state, and K points:
 
     - ``observation.state`` (P,), ``action`` (A,) and ``observation.environment_state`` (S,), float32, as recorded;
-    - ``observation.pointcloud.xyz`` (K, 3) [m], float32, ``observation.pointcloud.mask`` (K,), True at distinct points,
+    - ``observation.pointcloud.xyz`` (K, 3) [m], float32, ``observation.pointcloud.mask`` (K,), 1 at distinct points,
       each further feature of the points, ``observation.pointcloud.<feature>``, and ``observation.pointcloud.frame``
       (4, 4), the pose of the frame in which they were observed;
     - where depth was recorded, ``observation.images.<camera>``, a depth map in millimetres as lerobot encodes them; 0,
@@ -142,16 +142,21 @@ class World:
         """Return the values of an episode by the names of the features, each (T, ...)."""
         steps = len(demo["actions"])
         last = np.arange(steps) == steps - 1
-        result = {
-            "observation.state": np.asarray(demo["obs/policy"][:, self._state]),
-            "observation.environment_state": np.asarray(demo["obs/critic"]),
+        return self.observed(demo) | {
             "action": np.asarray(demo["actions"]),
             "next.reward": np.asarray(demo["rewards"], dtype=np.float32)[:, None],
             "next.done": last[:, None],
             "next.success": (last & bool(demo.attrs["success"]))[:, None],
         }
+
+    def observed(self, demo: Any) -> dict[str, np.ndarray]:
+        """Return what was observed, each (T, ...): as :meth:`frames`, without actions and what came of them."""
+        result = {
+            "observation.state": np.asarray(demo["obs"]["policy"][:, self._state]),
+            "observation.environment_state": np.asarray(demo["obs"]["critic"]),
+        }
         if "points" in demo["obs"]:
-            result |= self._cloud(demo)
+            result |= self._cloud(demo["obs"]["points"], demo["cloud"])
         for name, camera in demo.get("cameras", {}).items():
             result |= self._camera(name, camera)
         return result
@@ -177,19 +182,20 @@ class World:
             "depth_max": max((camera["miss_from"] for camera in cameras), default=10.0),
         }
 
-    def _cloud(self, demo: Any) -> dict[str, np.ndarray]:
+    def _cloud(self, values: Any, made: Any) -> dict[str, np.ndarray]:
         cloud = self.description["cloud"]
         # Of several frames, the last one is that of the step.
-        points = np.asarray(demo["obs/points"], dtype=np.float32)
+        points = np.asarray(values, dtype=np.float32)
         points = points[:, -1] if points.ndim == 4 else points
-        seen = np.maximum(np.arange(len(points)) - np.asarray(demo["cloud/age"]), 0)
-        origin = self._to_base.apply(np.asarray(demo["cloud/frame_pos"])[seen] - self._base_pos)
-        turn = (self._to_base * Rotation.from_quat(np.asarray(demo["cloud/frame_quat"])[seen])).as_matrix()
+        seen = np.maximum(np.arange(len(points)) - np.asarray(made["age"]), 0)
+        origin = self._to_base.apply(np.asarray(made["frame_pos"])[seen] - self._base_pos)
+        turn = (self._to_base * Rotation.from_quat(np.asarray(made["frame_quat"])[seen])).as_matrix()
         ranks = np.arange(points.shape[1])
-        count = np.asarray(demo["cloud/count"])[:, None]
+        count = np.asarray(made["count"])[:, None]
         result = {
             f"{CLOUD}frame": _poses(turn, origin),
-            f"{CLOUD}mask": (ranks < count) | (ranks >= cloud["num_points"]),
+            # Numbers, since lerobot's policies normalize what they are given, and booleans cannot be.
+            f"{CLOUD}mask": ((ranks < count) | (ranks >= cloud["num_points"])).astype(np.float32),
         }
         for name, (first, end) in cloud["channels"].items():
             values = points[..., first:end]
@@ -310,6 +316,7 @@ def _observed_points(frames: Mapping[str, np.ndarray], channels: Iterable[str]) 
     points = np.concatenate(list(values.values()), axis=-1)
 
     for cloud, mask in zip(points, frames.get(f"{CLOUD}mask", ()), strict=False):
+        mask = mask.astype(bool)
         distinct = np.flatnonzero(mask)
         if len(distinct):
             cloud[~mask] = cloud[np.resize(distinct, np.count_nonzero(~mask))]

@@ -154,10 +154,7 @@ ADAPTER: Adapter = RlGamesAdapter()
 
 
 class _Policy(nn.Module):
-    """RL-Games' model without its critic and its sampling.
-
-    It scales and clips actions and observations as the agent and Isaac Lab's wrapper of the environment do in training.
-    """
+    """RL-Games' model without critic and sampling, which scales and clips as in training."""
 
     def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> None:
         """Share the agent's model; ``clipping`` is the configuration's ``env`` section."""

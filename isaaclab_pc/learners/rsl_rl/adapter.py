@@ -203,10 +203,7 @@ class _ClippedFromState(_Clipped):
 
 
 class _Env(RslRlVecEnvWrapper):
-    """Keeps RSL-RL's inference mode out of the environment: no tensor of that mode can be written to outside of it.
-
-    An evaluation or a reset after the training would fail.
-    """
+    """Keeps RSL-RL's inference mode out of the environment: outside of it nobody can write to that mode's tensors."""
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict]:
         with torch.inference_mode(False), torch.no_grad():

@@ -130,10 +130,7 @@ def strata(ranks, size, total, key):
 
 @njit(cache=True)
 def _sample_one(env, images, key, is_grid, inside, found, pixels):
-    """Choose the pixels of one environment's cloud, and return the number of valid ones.
-
-    ``images`` are arguments of :func:`sample_clouds`.
-    """
+    """Choose the pixels of one environment's cloud from ``sample_clouds``'s images; return the number of valid ones."""
     depths, depth_strides, labels, label_strides, removed, sizes, matrices, centers, crop, near, far, order = images
     offset = 0
     for c in range(len(depths)):

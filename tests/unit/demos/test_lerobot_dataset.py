@@ -73,7 +73,8 @@ def test_a_cloud_is_where_the_frame_of_its_points_was_when_it_was_seen(demo: Any
 
 def test_distinct_and_appended_points_are_told(demo: Any) -> None:
     mask = World(description()).frames(demo)["observation.pointcloud.mask"]
-    assert mask.tolist()[1] == [True, True, False, False, False, True, True]
+    assert mask.dtype == np.float32
+    assert mask.tolist()[1] == [1, 1, 0, 0, 0, 1, 1]
     assert mask.sum(axis=1).tolist() == [2, 4, 7, 7]
 
 

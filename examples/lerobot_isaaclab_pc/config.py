@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``--env.type=isaaclab_pc`` of lerobot's commands: the environments that a LeRobot dataset was recorded in."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from lerobot.configs import FeatureType, PolicyFeature  # pyright: ignore[reportMissingImports]
+from lerobot.envs import EnvConfig  # pyright: ignore[reportMissingImports]
+
+from lerobot_isaaclab_pc.env import PREFIX, SimulatedEnvs
+
+
+@EnvConfig.register_subclass("isaaclab_pc")
+@dataclass
+class IsaacLabPcEnv(EnvConfig):
+    """The environments that a dataset was recorded in."""
+
+    dataset: str = ""
+    """Folder of the dataset, which scripts/demo.py wrote."""
+    settings: str = ""
+    """Further settings, as "physics=newton_mjwarp env.randomization=hard"."""
+    fps: int = 0
+    """The dataset's."""
+    features: dict[str, PolicyFeature] = field(default_factory=dict)
+    """The dataset's."""
+
+    def __post_init__(self) -> None:
+        """Read the dataset's features; a ValueError tells which file is missing."""
+        try:
+            info = json.loads((Path(self.dataset) / "meta" / "info.json").read_text(encoding="utf-8"))
+            recorded = json.loads((Path(self.dataset) / "meta" / "isaaclab_pc.json").read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ValueError(f"--env.dataset={self.dataset}: no dataset of scripts/demo.py ({error})") from error
+        _, _, *self._settings = shlex.split(recorded["command"])
+        self.task = recorded["task"]
+        self.fps = info["fps"]
+        self.features = {
+            name: PolicyFeature(_type(name), tuple(feature["shape"]))
+            for name, feature in info["features"].items()
+            if name == "action" or (name.startswith(PREFIX) and feature["dtype"] == "float32")
+        }
+        self.features_map = {name: name for name in self.features}
+
+    @property
+    def gym_kwargs(self) -> dict[str, Any]:
+        """Nothing: the environments aren't in gymnasium's registry."""
+        return {}
+
+    def create_envs(self, n_envs: int, use_async_envs: bool = False) -> dict[str, dict[int, gym.vector.VectorEnv]]:
+        """Start the simulator with N environments; they are all in its one process, whatever ``use_async_envs``."""
+        return {"isaaclab_pc": {0: SimulatedEnvs([*self._settings, *shlex.split(self.settings)], n_envs)}}
+
+
+def _type(name: str) -> FeatureType:
+    if name == "action":
+        return FeatureType.ACTION
+    return FeatureType.ENV if name == "observation.environment_state" else FeatureType.STATE
