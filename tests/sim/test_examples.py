@@ -37,7 +37,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_every_example_is_tested():
     unit = ROOT / "tests" / "unit"
     others = ("test_without_simulator.py", "test_deploy_onnx.py", "test_robot_loop.py", "test_robot_messages.py")
-    files = (Path(__file__), Path(__file__).with_name("test_simulated_robot.py"), *(unit / name for name in others))
+    here = (
+        Path(__file__).with_name(name) for name in ("test_examples.py", "test_simulated_robot.py", "test_lerobot.py")
+    )
+    files = (*here, *(unit / name for name in others))
     tests = "".join(file.read_text(encoding="utf-8") for file in files)
     for path in EXAMPLES.iterdir():
         assert path.name in tests or path.name.startswith(("__", "."))
