@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from lerobot.configs import FeatureType, PolicyFeature  # pyright: ignore[reportMissingImports]
+from lerobot.configs import PolicyFeature  # pyright: ignore[reportMissingImports]
 from lerobot.envs import EnvConfig  # pyright: ignore[reportMissingImports]
+from lerobot.utils.feature_utils import dataset_to_policy_features  # pyright: ignore[reportMissingImports]
 
-from lerobot_isaaclab_pc.env import PREFIX, SimulatedEnvs
+from lerobot_isaaclab_pc.env import SimulatedEnvs
 
 
 @EnvConfig.register_subclass("isaaclab_pc")
@@ -40,11 +41,9 @@ class IsaacLabPcEnv(EnvConfig):
         _, _, *self._settings = shlex.split(recorded["command"])
         self.task = recorded["task"]
         self.fps = info["fps"]
-        self.features = {
-            name: PolicyFeature(_type(name), tuple(feature["shape"]))
-            for name, feature in info["features"].items()
-            if name == "action" or (name.startswith(PREFIX) and feature["dtype"] == "float32")
-        }
+        # The simulator renders no depth maps.
+        numbers = {name: feature for name, feature in info["features"].items() if feature["dtype"] != "video"}
+        self.features = dataset_to_policy_features(numbers)
         self.features_map = {name: name for name in self.features}
 
     @property
@@ -55,9 +54,3 @@ class IsaacLabPcEnv(EnvConfig):
     def create_envs(self, n_envs: int, use_async_envs: bool = False) -> dict[str, dict[int, gym.vector.VectorEnv]]:
         """Start the simulator with N environments; they are all in its one process, whatever ``use_async_envs``."""
         return {"isaaclab_pc": {0: SimulatedEnvs([*self._settings, *shlex.split(self.settings)], n_envs)}}
-
-
-def _type(name: str) -> FeatureType:
-    if name == "action":
-        return FeatureType.ACTION
-    return FeatureType.ENV if name == "observation.environment_state" else FeatureType.STATE

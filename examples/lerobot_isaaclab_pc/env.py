@@ -35,10 +35,6 @@ import torch
 if TYPE_CHECKING:
     from isaaclab_pc.demos.convert.lerobot_dataset import World
 
-PREFIX = "observation."
-RENAMED = {"observation.state": "agent_pos"}
-"""Names that lerobot expects of environments, where they aren't a feature's without its prefix."""
-
 
 def make_env(n_envs: int = 1, use_async_envs: bool = False, cfg: Any = None) -> gym.vector.VectorEnv:
     """Return N environments with the settings of ``ISAACLAB_PC_SETTINGS``; called by lerobot's EnvHub."""
@@ -60,11 +56,11 @@ class SimulatedEnvs(gym.vector.VectorEnv):
         command += ["--num-envs", str(num_envs), "--connection", str(there.fileno()), "--log", self._log]
         self._process = subprocess.Popen(command, pass_fds=[there.fileno()])
         there.close()
-        self._world = self._receive()
+        self._told = self._receive()
 
         self.num_envs = num_envs
-        self.metadata = {"render_fps": self._world["rate_hz"], "autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
-        self.single_action_space = gym.spaces.Box(-1.0, 1.0, self._world["actions"], np.float32)
+        self.metadata = {"render_fps": self._told["rate_hz"], "autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
+        self.single_action_space = gym.spaces.Box(-1.0, 1.0, self._told["actions"], np.float32)
         self.action_space = gym.vector.utils.batch_space(self.single_action_space, num_envs)
         first = self._observe(self._ask("reset", None))
         self.single_observation_space = gym.spaces.Dict(
@@ -90,10 +86,9 @@ class SimulatedEnvs(gym.vector.VectorEnv):
         """Return what lerobot asks of each environment: its length, its task, or its picture."""
         if name == "render":
             return tuple(self._ask("pictures"))
-        told = {"_max_episode_steps": "steps", "task_description": "task", "task": "task"}
-        if name not in told:
+        if name not in self._told:
             raise AttributeError(name)
-        return (self._world[told[name]],) * self.num_envs
+        return (self._told[name],) * self.num_envs
 
     get_attr = call
 
@@ -104,9 +99,9 @@ class SimulatedEnvs(gym.vector.VectorEnv):
             Path(self._log).unlink(missing_ok=True)
 
     def _observe(self, observed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {
-            RENAMED.get(name, name.removeprefix(PREFIX)): values.astype(np.float32) for name, values in observed.items()
-        }
+        """Name features as lerobot expects them of environments, which makes the features' names of them again."""
+        names = {name: name.removeprefix("observation.") for name in observed} | {"observation.state": "agent_pos"}
+        return {names[name]: values.astype(np.float32) for name, values in observed.items()}
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         self._here.send((name, *arguments))
@@ -130,7 +125,7 @@ def _interpreter() -> str:
 
 
 class Simulator:
-    """N environments, each of whose steps is an answer to a message."""
+    """Runs N environments; each public method answers a message."""
 
     def __init__(self, env: Any, world: World) -> None:
         """Take an unwrapped environment, and what makes a dataset's features of what it observes."""
@@ -191,9 +186,15 @@ def _serve(connection: Connection, num_envs: int, settings: Sequence[str]) -> No
         in_words = (type(base.cfg).__doc__ or "").strip().splitlines()[0]
         world = World({"task": in_words, **describe_env(base, resolved.settings.robot)})
         simulator = Simulator(base, world)
-        shape = base.single_action_space.shape
-        steps = base.max_episode_length
-        connection.send({"task": world.task, "rate_hz": world.frames_per_s, "steps": steps, "actions": shape})
+        connection.send(
+            {
+                "task": world.task,
+                "task_description": world.task,
+                "_max_episode_steps": base.max_episode_length,
+                "rate_hz": world.frames_per_s,
+                "actions": base.single_action_space.shape,
+            }
+        )
         while True:
             try:
                 name, *arguments = connection.recv()

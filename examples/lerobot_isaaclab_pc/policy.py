@@ -15,7 +15,7 @@ import json
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from lerobot.configs import PreTrainedConfig  # pyright: ignore[reportMissingImports]
@@ -29,6 +29,10 @@ CLOUD = "observation.pointcloud."
 make_isaaclab_pc_pre_post_processors = make_default_pre_post_processors
 
 
+def _refuse_to_learn(self: Any, *_: Any) -> NoReturn:
+    raise RuntimeError("an exported policy learns no more: scripts/train.py trains it.")
+
+
 @PreTrainedConfig.register_subclass("isaaclab_pc")
 @dataclass
 class IsaacLabPcConfig(PreTrainedConfig):
@@ -37,19 +41,11 @@ class IsaacLabPcConfig(PreTrainedConfig):
     export: str = ""
     """Folder that scripts/export.py wrote."""
     normalization_mapping: dict[str, str] = field(default_factory=dict)
-    """None."""
+    """Empty: an exported policy normalizes by itself."""
 
-    @property
-    def observation_delta_indices(self) -> None:
-        """For training, as the next ones."""
-
-    action_delta_indices = reward_delta_indices = observation_delta_indices
-
-    def get_optimizer_preset(self) -> Any:
-        """Refuse: the policy learns in isaaclab_pc."""
-        raise NotImplementedError("an exported policy learns no more: scripts/train.py trains it.")
-
-    get_scheduler_preset = get_optimizer_preset
+    # Of use in training alone.
+    observation_delta_indices = action_delta_indices = reward_delta_indices = None
+    get_optimizer_preset = get_scheduler_preset = _refuse_to_learn
 
     def validate_features(self) -> None:
         """Accept all: the policy names a feature that it misses."""
@@ -72,11 +68,14 @@ class IsaacLabPcPolicy(PreTrainedPolicy):
         try:
             description = json.loads((folder / "policy.json").read_text(encoding="utf-8"))
             self._network: Any = torch.jit.load(folder / "policy.pt", map_location=config.device)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise ValueError(f"--policy.export={folder}: not what scripts/export.py wrote ({error})") from error
         self._groups = [entry["name"] for entry in description["inputs"]]
         if description["memory"] or not {"policy", "points"}.issuperset(self._groups):
-            raise ValueError(f"--policy.export={folder}: reads {self._groups}, with a memory or without; give another.")
+            raise ValueError(
+                f"--policy.export={folder}: reads {', '.join(self._groups)}; give a policy of clouds or of the state, "
+                "without a memory."
+            )
         self._cloud = description.get("cloud")
         self._low, self._high = description["output"].get("clip", (-torch.inf, torch.inf))
         self._length: int = description.get("history", {"length": 1})["length"]
@@ -101,13 +100,7 @@ class IsaacLabPcPolicy(PreTrainedPolicy):
         """Return a chunk (B, 1, A) of one action."""
         return self.select_action(batch)[:, None]
 
-    def forward(self, batch: dict[str, torch.Tensor]) -> Any:
-        """Refuse, as :meth:`get_optim_params`."""
-        raise NotImplementedError("an exported policy learns no more: scripts/train.py trains it.")
-
-    def get_optim_params(self) -> Any:
-        """Refuse: the policy learns in isaaclab_pc."""
-        raise NotImplementedError("an exported policy learns no more: scripts/train.py trains it.")
+    forward = get_optim_params = _refuse_to_learn
 
     def _observed(self, group: str, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return proprioception (B, P), or points (B, K, C) in the frame in which the policy knows them."""

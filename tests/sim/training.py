@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +145,13 @@ class Training:
             return []
         events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         return [event for event in events if event["event"] == name]
+
+
+def uv() -> str:
+    """Return the uv of the environment that the tests run in."""
+    found = shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert found is not None
+    return found
 
 
 def processes_of(run: Path) -> list[str]:
