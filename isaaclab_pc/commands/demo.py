@@ -38,6 +38,10 @@ class DemoSettings(ScriptSettings):
     keep: Literal["success", "all"] = "success"
     """success: failed episodes are counted but not kept; all: they are kept and marked success=False."""
 
+    disturbances: Annotated[float, Field(ge=0.0, le=0.5)] = 0.0
+    """Share of the steps in an episode's first half in which random actions disturb the expert, whose own are recorded:
+    a policy that learns from the file sees the way back."""
+
     depth: bool = False
     """Record the cameras' depth maps as well, in millimetres; they are rendered then, which takes most of the time."""
 
@@ -83,6 +87,7 @@ reached; a higher number adds to the file. A file of another task, or recorded u
 Examples
   python scripts/demo.py task=lift                             100 episodes, to logs/demo/lift/demos.hdf5
   python scripts/demo.py task=lift episodes=500                400 more, to the same file
+  python scripts/demo.py task=stack disturbances=0.3           with random actions, from which the expert finds back
   python scripts/demo.py task=stack file=data/stack.hdf5       another file
   python scripts/demo.py task=push obs=depth num_envs=64       depth images, 64 environments at once
   python scripts/demo.py task=lift points.num_points=512 env.randomization=hard file=data/hard.hdf5
@@ -167,7 +172,8 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
     if progress.attempts:
         current().say(f"going on: {progress.episodes} episodes are there, {progress.rate}")
     begin_build(settings)
-    return launch_worker(DemoJob(settings, file.path, own.episodes, own.keep, own.depth), make_folder(parent))
+    job = DemoJob(settings, file.path, own.episodes, own.keep, own.depth, own.disturbances)
+    return launch_worker(job, make_folder(parent))
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:

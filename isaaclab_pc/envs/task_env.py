@@ -10,7 +10,7 @@ from isaaclab.envs import DirectRLEnv
 from isaaclab_pc.envs.arm_control import ArmControl, ArmState
 from isaaclab_pc.envs.kept import StandingState, kept
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
-from isaaclab_pc.envs.quantities import Quantity
+from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.envs.randomization import Randomizer
 
 
@@ -21,6 +21,9 @@ class TaskEnv(DirectRLEnv):
     arm: ArmControl
     randomizer: Randomizer
     standing_state: StandingState
+
+    tells_goal = False
+    """Whether the policy is told its goal, which it cannot see, and the way there from the tool."""
 
     # Tasks implement these.
 
@@ -42,11 +45,13 @@ class TaskEnv(DirectRLEnv):
 
     def _task_proprioception(self) -> torch.Tensor:
         """Return what the policy is told beside the robot's own state, shape (N, Q)."""
+        if self.tells_goal and (goal := self._goal()) is not None:
+            return torch.cat([goal, goal - self.tool_pos], dim=1)
         return torch.zeros(self.num_envs, 0, device=self.device)
 
     def task_quantities(self) -> tuple[Quantity, ...]:
         """Return what :meth:`_task_proprioception` is made of, for who runs an exported policy elsewhere."""
-        return ()
+        return GOAL_QUANTITIES if self.tells_goal else ()
 
     def _failure(self) -> torch.Tensor:
         """Tell which environments cannot go on, shape (N,), bool."""

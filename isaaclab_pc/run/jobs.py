@@ -108,6 +108,9 @@ class DemoJob(_RunJob):
     with_depth: bool
     """Whether the depth maps that the clouds are made of are recorded."""
 
+    disturbances: float = 0.0
+    """Share of the steps in an episode's first half in which random actions disturb the expert."""
+
 
 @dataclass(frozen=True)
 class ReplayJob(_RunJob):

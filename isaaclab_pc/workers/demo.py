@@ -24,11 +24,15 @@ from isaaclab_pc.run.record import git_commit
 from isaaclab_pc.sensors.scene_cameras import depth_image, depth_limits, image_intrinsics
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
+from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
 FLOAT16_GROUPS = ("points", "depth")
 """Observation groups that are stored in float16; they take nearly all of a file."""
+
+DISTURBED_STEPS = 4
+"""Mean number of steps of a random action. Clones learned less from longer and fewer ones."""
 
 GIVE_UP_AFTER = 64
 """Episodes without a success after which the recording ends with an error."""
@@ -51,12 +55,15 @@ def record_wave(
     stopped: Callable[[], bool] = lambda: False,
     *,
     with_depth: bool = False,
+    disturbances: float = 0.0,
 ) -> Wave | None:
     """Run every environment to the end of one episode; one that is done early waits for the others.
 
     Otherwise short episodes would be recorded more often than long ones. All of the unwrapped ``PointCloudEnv`` is
     reset with ``seed``; ``policy`` returns the actions (N, A) for the current state. Returns None where ``stopped``,
-    which is asked at every step, says so. ``with_depth`` records the depth maps that the clouds are made of.
+    which is asked at every step, says so. ``with_depth`` records the depth maps that the clouds are made of. Random
+    actions are executed in place of the policy's, which are recorded, in a share ``disturbances`` of the steps of an
+    episode's first half; the second half is for the way back.
     """
     observations, _ = env.reset(seed=seed)
     initial = _on_cpu(env.scene.get_state(is_relative=True))
@@ -66,6 +73,8 @@ def record_wave(
     faulty = torch.zeros_like(running)
     lengths = torch.zeros_like(running, dtype=torch.long)
 
+    drawn_by = (env.num_envs, env.cfg.action_space, env.device, seed)
+    disturbance = RandomActions(*drawn_by, hold_steps=DISTURBED_STEPS, share=disturbances)
     state = _StateAfterPhysics(env.scene)
     remove_hook = add_step_hook(env, state)
     try:
@@ -76,8 +85,13 @@ def record_wave(
             before = {name: obs.half() if name in FLOAT16_GROUPS else obs for name, obs in observations.items()}
             # Copied, since the step overwrites the sensors' buffers.
             row: dict[str, Any] = {"obs": before, **_on_cpu(sight(env, with_depth))}
-            row["actions"] = policy().clamp(-1.0, 1.0)
-            observations, row["rewards"], terminated, truncated, _ = env.step(row["actions"])
+            row["actions"] = executed = policy().clamp(-1.0, 1.0)
+            if disturbances:
+                if 2 * step < env.max_episode_length:
+                    random = disturbance()
+                    executed = torch.where(random.isnan(), executed, random)
+                row["executed_actions"] = executed
+            observations, row["rewards"], terminated, truncated, _ = env.step(executed)
             done = terminated | truncated
             row |= {"dones": done.byte(), "states": state.value}
             _write(steps, step, row, env.max_episode_length)
@@ -198,7 +212,7 @@ def record(
     episodes_before = progress.episodes
     while progress.episodes < episodes:
         seed = next(seeds)
-        wave = record_wave(env, policy, seed, stopped, with_depth=job.with_depth)
+        wave = record_wave(env, policy, seed, stopped, with_depth=job.with_depth, disturbances=job.disturbances)
         if wave is None:
             return
 
@@ -216,7 +230,7 @@ def record(
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
-def _origin(env: Any, settings: RunSettings) -> dict[str, Any]:
+def _origin(env: Any, settings: RunSettings, disturbances: float) -> dict[str, Any]:
     """Tell what the episodes hold and how to record the like, for who reads the file without a simulator."""
     in_words = (inspect.getdoc(type(env.cfg)) or settings.task).splitlines()[0]
     description = {"task": in_words, **describe_env(env, settings.robot)}
@@ -226,6 +240,8 @@ def _origin(env: Any, settings: RunSettings) -> dict[str, Any]:
     shared = {key: value for key, value in settings.flat().items() if key.split(".")[0] in SHARED}
     del shared["task"], shared["env_overrides"]
     changes = [f"{key}={override_value(value)}" for key, value in shared.items() if value != defaults[key]]
+    if disturbances:
+        changes.append(f"disturbances={disturbances}")
     command = shlex.join(["python", "scripts/demo.py", f"task={task}", *changes, *settings.env_overrides])
     return {"task": task, "description": description, "command": command, "git": git_commit()}
 
@@ -240,6 +256,7 @@ def demo(job: DemoJob, _folder: Path, screen: Screen) -> int:
     assert settings.num_envs != "auto"
     with open_env(resolve(settings, settings.num_envs)) as env, SignalFlag() as flag:
         screen.begin("record")
-        record(env.unwrapped, job, _origin(env.unwrapped, settings), screen.say, lambda: bool(flag.received))
+        origin = _origin(env.unwrapped, settings, job.disturbances)
+        record(env.unwrapped, job, origin, screen.say, lambda: bool(flag.received))
         flag.leave()
     return ExitCode.OK

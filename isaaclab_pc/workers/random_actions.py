@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random actions that stress the physics."""
+"""Random actions that stress the physics, or disturb an expert."""
 
 import torch
 
@@ -11,11 +11,16 @@ out and hardly move the robot."""
 class RandomActions:
     """Actions over the whole range, each kept for a random time.
 
-    Half of them are uniform in [-1, 1], the other half have every component at -1 or 1.
+    Half of them are uniform in [-1, 1], the other half have every component at -1 or 1. With a ``share`` of the time,
+    all components are NaN in the rest of it.
     """
 
-    def __init__(self, num_envs: int, num_actions: int, device: str, seed: int) -> None:
-        """Draw the first actions for N environments with A actions."""
+    def __init__(
+        self, num_envs: int, num_actions: int, device: str, seed: int, hold_steps: int = HOLD_STEPS, share: float = 1.0
+    ) -> None:
+        """Draw the first actions for N environments with A actions; ``hold_steps`` is the mean of a random time."""
+        self._redraw = 1.0 / hold_steps
+        self._share = share
         self._generator = torch.Generator(device).manual_seed(seed)
         self._shape = (num_envs, num_actions)
         self._device = device
@@ -23,13 +28,14 @@ class RandomActions:
 
     def __call__(self) -> torch.Tensor:
         """Return the actions of the next step, shape (N, A), float32."""
-        redraw = self._chance(1.0 / HOLD_STEPS)
+        redraw = self._chance(self._redraw)
         self._actions = torch.where(redraw, self._draw(), self._actions)
         return self._actions
 
     def _draw(self) -> torch.Tensor:
         uniform = 2.0 * torch.rand(self._shape, generator=self._generator, device=self._device) - 1.0
-        return torch.where(self._chance(0.5), uniform.sign(), uniform)
+        drawn = torch.where(self._chance(0.5), uniform.sign(), uniform)
+        return drawn if self._share == 1.0 else torch.where(self._chance(self._share), drawn, torch.nan)
 
     def _chance(self, probability: float) -> torch.Tensor:
         """Return True with a probability for each environment, shape (N, 1)."""

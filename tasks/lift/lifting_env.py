@@ -10,7 +10,6 @@ from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.tasks.lift.lift_env_cfg import LiftingEnvCfg
 
 OBJECT_STREAM = TASK_STREAM
@@ -30,6 +29,7 @@ class LiftingEnv(PointCloudEnv):
     """
 
     cfg: LiftingEnvCfg
+    tells_goal = True
     object: RigidObject
     """The object to lift; :meth:`_bind_scene` of the task sets it."""
 
@@ -67,13 +67,6 @@ class LiftingEnv(PointCloudEnv):
 
     def _goal(self) -> torch.Tensor:
         return self.goal_pos
-
-    def _task_proprioception(self) -> torch.Tensor:
-        return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)
-
-    def task_quantities(self) -> tuple[Quantity, ...]:
-        """Return what the policy is told of the goal."""
-        return GOAL_QUANTITIES
 
     def _task_state(self) -> torch.Tensor:
         position = self.object_pos

@@ -9,7 +9,6 @@ from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.tasks.stack.stack_env_cfg import CUBE_EDGE, StackEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
@@ -34,6 +33,7 @@ class StackEnv(PointCloudEnv):
     """
 
     cfg: StackEnvCfg
+    tells_goal = True
     expert = expert_of("isaaclab_pc.tasks.stack.expert:CASES")
 
     def _bind_scene(self) -> None:
@@ -105,13 +105,6 @@ class StackEnv(PointCloudEnv):
 
     def _goal(self) -> torch.Tensor:
         return self.goal_pos
-
-    def _task_proprioception(self) -> torch.Tensor:
-        return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)
-
-    def task_quantities(self) -> tuple[Quantity, ...]:
-        """Return what the policy is told of the goal."""
-        return GOAL_QUANTITIES
 
     def _task_state(self) -> torch.Tensor:
         cube_a = self.cube_a_pos

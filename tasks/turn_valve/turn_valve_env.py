@@ -13,7 +13,7 @@ from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
+from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.poses import from_frame, into_frame
@@ -42,6 +42,7 @@ class TurnValveEnv(PointCloudEnv):
     """
 
     cfg: TurnValveEnvCfg
+    tells_goal = True
     expert = expert_of("isaaclab_pc.tasks.turn_valve.expert:CASES")
 
     def _bind_scene(self) -> None:
@@ -108,13 +109,12 @@ class TurnValveEnv(PointCloudEnv):
         self.randomizer.record(env_ids, ["target_angle"], self.target[env_ids, None])
 
     def _task_proprioception(self) -> torch.Tensor:
-        goal = self.goal_pos
-        return torch.cat([goal, goal - self.tool_pos, self.direction[:, None]], dim=1)
+        return torch.cat([super()._task_proprioception(), self.direction[:, None]], dim=1)
 
     def task_quantities(self) -> tuple[Quantity, ...]:
         """Return what the policy is told of the goal and of the way to it."""
         meaning = "which way the valve is to be turned, seen from above: 1 anticlockwise, -1 clockwise"
-        return (*GOAL_QUANTITIES, Quantity("turning_direction", 1, "", meaning))
+        return (*super().task_quantities(), Quantity("turning_direction", 1, "", meaning))
 
     def _task_state(self) -> torch.Tensor:
         knob = self.knob_pos

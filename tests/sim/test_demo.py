@@ -25,8 +25,9 @@ def env(make_env: Callable):
     return make_env("IsaacPC-Lift-Cube-Franka-Direct", ENVS)
 
 
+@pytest.mark.parametrize(("disturbances", "executed"), [(0.0, "actions"), (0.3, "executed_actions")])
 def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
-    env, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disturbances: float, executed: str
 ) -> None:
     given = []
     reset, step = env.reset, env.step
@@ -40,7 +41,7 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
     file = DemoFile(tmp_path / "demos.hdf5")
     config = compose(["task=lift", f"physics={backend}", "device=cpu", f"seed={SEED}"])
     with file.locked():
-        record(env, DemoJob(config, file.path, ENVS, "all", with_depth=False))
+        record(env, DemoJob(config, file.path, ENVS, "all", with_depth=False, disturbances=disturbances))
         file.merge()
     monkeypatch.undo()
 
@@ -52,7 +53,7 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
             assert episode["obs/points"].dtype == np.float16
             for name, recorded in episode["obs"].items():
                 assert np.array_equal(recorded, torch.stack([groups[name][index] for groups in given[:-1]])), name
-        actions = torch.from_numpy(np.stack([episode["actions"] for episode in episodes], axis=1))
+        actions = torch.from_numpy(np.stack([episode[executed] for episode in episodes], axis=1))
         poses = [episode["states/rigid_object/cube/root_pose"][-2, :3] for episode in episodes]
 
     env.reset(seed=SEED)

@@ -63,6 +63,8 @@ class FakeEnv:
     def __init__(self, num_envs: int = 3) -> None:
         self.num_envs = num_envs
         self.scene = self
+        self.cfg = SimpleNamespace(action_space=2)
+        self.device = "cpu"
         self.point_cloud = None
         self.camera = None
         self.env_origins = torch.zeros(num_envs, 3)

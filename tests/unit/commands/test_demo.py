@@ -58,10 +58,12 @@ def test_a_killed_recording_goes_on_where_it_was_and_a_higher_number_appends(chi
 def test_what_is_recorded_follows_the_settings(child, tmp_path: Path) -> None:
     child()
     path = tmp_path / "new" / "all.hdf5"
-    assert demo.main([*LIFT, "episodes=3", "keep=all", f"file={path}", "env.episode_length_s=3"]) == 0
+    changes = ("keep=all", "disturbances=0.2", f"file={path}", "env.episode_length_s=3")
+    assert demo.main([*LIFT, "episodes=3", *changes]) == 0
     assert [episode["success"] for episode in attributes_of(path)] == [True, True, False]
-    (settings,) = (DemoJob.read(found).settings for found in tmp_path.glob("logs/demo/lift/*/job.json"))
-    assert (settings.num_envs, settings.env_overrides) == (3, ["env.episode_length_s=3"])
+    (job,) = (DemoJob.read(found) for found in tmp_path.glob("logs/demo/lift/*/job.json"))
+    assert (job.disturbances, job.settings.num_envs) == (0.2, 3)
+    assert job.settings.env_overrides == ["env.episode_length_s=3"]
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -34,7 +34,7 @@ EXAMPLES = [
     ExportJob(SETTINGS, A),
     ProbeJob(SETTINGS.with_values({"num_envs": "auto"}), 8, B),
     CheckJob((SETTINGS, RunSettings()), B),
-    DemoJob(SETTINGS, A, 3, "all", True),
+    DemoJob(SETTINGS, A, 3, "all", True, 0.2),
     ReplayJob(SETTINGS, A, 1, B),
     StabilityJob(SETTINGS, {"decimation": 2}, B),
     ViewJob(SETTINGS, policy="random", record=Path("a.mp4"), steps=5, port=8080),

@@ -48,6 +48,33 @@ def test_an_episode_holds_what_came_before_and_after_each_action() -> None:
     assert wave.successes == 2
 
 
+def test_a_disturbed_episode_has_the_experts_actions_and_those_that_were_executed() -> None:
+    class Long(FakeEnv):
+        def __init__(self) -> None:
+            super().__init__(num_envs=64)
+            self.executed: list[torch.Tensor] = []
+
+        def step(self, actions: torch.Tensor) -> tuple:
+            self.executed.append(actions)
+            return super().step(actions)
+
+    env = Long()
+    wave = record_wave(env, env.expert(), 7, disturbances=0.5)
+    assert wave is not None
+    executed = torch.stack(env.executed)
+    for index, episode in wave.episodes.items():
+        data = episode.data
+        length = len(data["actions"])
+        assert torch.equal(data["executed_actions"], executed[:length, index])
+        assert torch.equal(data["actions"][:, 0], (0.1 * torch.arange(length)).clamp(max=1.0))
+
+    longest = wave.episodes[63].data
+    differs = (longest["actions"] != longest["executed_actions"]).any(dim=1)
+    half = env.max_episode_length // 2
+    assert differs[:half].any()
+    assert not differs[half + 1 :].any(), "the second half is for the way back"
+
+
 def test_episodes_with_a_fault_are_no_demonstrations() -> None:
     env = FakeEnv()
     env.guard.causes[1] = 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The random actions of the stability measurement."""
+"""The random actions of the stability measurement, and those that disturb an expert."""
 
 import pytest
 import torch
@@ -34,3 +34,15 @@ def test_an_environment_keeps_an_action_for_a_while_on_its_own(actions: torch.Te
 def test_a_seed_gives_the_same_actions_again(actions: torch.Tensor) -> None:
     again = RandomActions(N, 4, "cpu", seed=3)
     assert torch.equal(torch.stack([again() for _ in range(5)]), actions[:5])
+
+
+@pytest.mark.parametrize(("share", "hold_steps"), [(0.1, 4), (0.5, HOLD_STEPS)])
+def test_actions_for_a_share_of_the_time_come_in_bursts(share: float, hold_steps: int) -> None:
+    draw = RandomActions(N, 4, "cpu", seed=3, hold_steps=hold_steps, share=share)
+    actions = torch.stack([draw() for _ in range(STEPS)])
+    is_none = actions.isnan().any(dim=2)
+    assert torch.equal(is_none, actions.isnan().all(dim=2))
+    assert (~is_none).float().mean() == pytest.approx(share, rel=0.15)
+    # A burst ends where one of its actions is followed by none.
+    ends = (~is_none[:-1] & is_none[1:]).sum()
+    assert (~is_none).sum() / ends == pytest.approx(hold_steps / (1.0 - share), rel=0.2)
