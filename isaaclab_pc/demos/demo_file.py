@@ -8,6 +8,7 @@ is that of robomimic; its writer writes the episodes::
     data/                      attrs: total, env_args; ours: next_seed, attempts, successes
         demo_<i>/              attrs: num_samples, seed, success; ours: env
             actions            (T, A) float32, in [-1, 1]
+            executed_actions   (T, A) float32, with disturbances: those that were executed in place of actions
             obs/<group>        (T, ...), before the action: points (T, K, C), depth (T, 1, H, W) float16; others float32
             cloud/             (T, ...): count and age, int; frame_pos and frame_quat, the frame of the points in env
             cameras/<name>/    (T, ...): intrinsics, pos and quat (optical) in env; depth (T, H, W) [mm], uint16

@@ -73,8 +73,7 @@ def record_wave(
     faulty = torch.zeros_like(running)
     lengths = torch.zeros_like(running, dtype=torch.long)
 
-    drawn_by = (env.num_envs, env.cfg.action_space, env.device, seed)
-    disturbance = RandomActions(*drawn_by, hold_steps=DISTURBED_STEPS, share=disturbances)
+    disturbance = RandomActions(env.num_envs, env.cfg.action_space, env.device, seed, DISTURBED_STEPS, disturbances)
     state = _StateAfterPhysics(env.scene)
     remove_hook = add_step_hook(env, state)
     try:

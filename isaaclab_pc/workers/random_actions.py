@@ -11,8 +11,8 @@ out and hardly move the robot."""
 class RandomActions:
     """Actions over the whole range, each kept for a random time.
 
-    Half of them are uniform in [-1, 1], the other half have every component at -1 or 1. With a ``share`` of the time,
-    all components are NaN in the rest of it.
+    Half of them are uniform in [-1, 1], the other half have every component at -1 or 1. They fill a ``share`` of the
+    time; in the rest, every component is NaN.
     """
 
     def __init__(
