@@ -38,7 +38,9 @@ class IsaacLabPcEnv(EnvConfig):
             recorded = json.loads((Path(self.dataset) / "meta" / "isaaclab_pc.json").read_text(encoding="utf-8"))
         except OSError as error:
             raise ValueError(f"--env.dataset={self.dataset}: no dataset of scripts/demo.py ({error})") from error
-        _, _, *self._settings = shlex.split(recorded["command"])
+        _, _, *given = shlex.split(recorded["command"])
+        # They are the recording's, not the environments'.
+        self._settings = [setting for setting in given if not setting.startswith("disturbances=")]
         self.task = recorded["task"]
         self.fps = info["fps"]
         # The simulator renders no depth maps.

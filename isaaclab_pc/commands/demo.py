@@ -39,8 +39,8 @@ class DemoSettings(ScriptSettings):
     """success: failed episodes are counted but not kept; all: they are kept and marked success=False."""
 
     disturbances: Annotated[float, Field(ge=0.0, le=0.5)] = 0.0
-    """Share of the steps in an episode's first half in which random actions disturb the expert, whose own are recorded:
-    a policy that learns from the file sees the way back."""
+    """Share of the steps in an episode's first half that execute random actions. The expert's are recorded all the
+    same, so a policy that learns from the file sees the way back."""
 
     depth: bool = False
     """Record the cameras' depth maps as well, in millimetres; they are rendered then, which takes most of the time."""

@@ -109,7 +109,7 @@ class DemoJob(_RunJob):
     """Whether the depth maps that the clouds are made of are recorded."""
 
     disturbances: float = 0.0
-    """Share of the steps in an episode's first half in which random actions disturb the expert."""
+    """Share of the steps in an episode's first half that execute random actions."""
 
 
 @dataclass(frozen=True)

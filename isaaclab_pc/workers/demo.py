@@ -61,9 +61,9 @@ def record_wave(
 
     Otherwise short episodes would be recorded more often than long ones. All of the unwrapped ``PointCloudEnv`` is
     reset with ``seed``; ``policy`` returns the actions (N, A) for the current state. Returns None where ``stopped``,
-    which is asked at every step, says so. ``with_depth`` records the depth maps that the clouds are made of. Random
-    actions are executed in place of the policy's, which are recorded, in a share ``disturbances`` of the steps of an
-    episode's first half; the second half is for the way back.
+    which is asked at every step, says so. ``with_depth`` records the depth maps that the clouds are made of. A
+    share ``disturbances`` of the steps in the first half executes random actions, and the policy's are recorded all the
+    same; the second half is for the way back.
     """
     observations, _ = env.reset(seed=seed)
     initial = _on_cpu(env.scene.get_state(is_relative=True))

@@ -54,6 +54,8 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
             for name, recorded in episode["obs"].items():
                 assert np.array_equal(recorded, torch.stack([groups[name][index] for groups in given[:-1]])), name
         actions = torch.from_numpy(np.stack([episode[executed] for episode in episodes], axis=1))
+        differs = [not np.array_equal(episode["actions"], episode[executed]) for episode in episodes]
+        assert differs == [disturbances > 0.0] * ENVS
         poses = [episode["states/rigid_object/cube/root_pose"][-2, :3] for episode in episodes]
 
     env.reset(seed=SEED)

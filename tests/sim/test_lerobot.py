@@ -54,7 +54,7 @@ def test_depth_maps_and_their_calibration_give_the_cloud(tmp_path: Path) -> None
 
 
 def test_policies_of_lerobot_and_ours_act_in_these_environments_by_lerobots_own_commands(tmp_path: Path) -> None:
-    settings = ["task=lift", "physics=ovphysx", "device=cpu", "episodes=2", "points.num_points=128"]
+    settings = ["task=lift", "physics=ovphysx", "device=cpu", "episodes=2", "points.num_points=128", "disturbances=0.2"]
     run_program(tmp_path, "scripts/demo.py", *settings, "file=lift.hdf5", "format=lerobot", "out=lerobot")
     run_program(tmp_path, "scripts/export.py", "run=pretrained", "task=lift")
 
