@@ -47,7 +47,9 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
 
     with h5py.File(file.path) as content:
         data: Any = content["data"]
-        assert [data[f"demo_{index}"].attrs["success"] for index in range(ENVS)] == [True] * ENVS
+        succeeded = [bool(data[f"demo_{index}"].attrs["success"]) for index in range(ENVS)]
+        # Disturbed, the expert fails now and then.
+        assert any(succeeded) if disturbances else all(succeeded)
         episodes = [data[f"demo_{index}"] for index in range(ENVS)]
         for index, episode in enumerate(episodes):
             assert episode["obs/points"].dtype == np.float16
@@ -63,5 +65,5 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
         env.step(action)
     cube = env.cube_pos
     env.step(actions[-1])
-    assert env.episode_success.all()
+    assert env.episode_success.tolist() == succeeded
     np.testing.assert_allclose(cube, np.stack(poses), atol=5e-3)
