@@ -85,9 +85,9 @@ class StereoCamera:
         return tensors
 
     def corrupt(
-        self, camera: int, depth: Tensor, intrinsics: Tensor, keys: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
-        """Return the matched depth [m], 0 for a hole, of the left imager's true one, both (N, H, W)."""
+        self, camera: int, depth: Tensor, intrinsics: Tensor, keys: Tensor, mask: Tensor | None, labels: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the matched depth [m], 0 for a hole, of the left imager's true one, both (N, H, W), and the labels."""
         name = self._names[camera]
         right, projector = (depth_image(self._scene[f"{name}_{part}"]) for part in ("right", "projector"))
         focal_length = float(intrinsics[0, 0, 0])
@@ -105,7 +105,7 @@ class StereoCamera:
         found = self._pool.map(lambda left, right: matched_depth(left, right, product), *noisy)
         matched = np.stack(list(found))
         self.last = {"left": noisy[0], "right": noisy[1], "true": depth.numpy(), "matched": matched}
-        return torch.from_numpy(matched)
+        return torch.from_numpy(matched), labels
 
 
 def infrared(depth: Tensor, projector: Tensor, offset: float, focal_length: float) -> Tensor:

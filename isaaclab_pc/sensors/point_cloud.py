@@ -276,10 +276,8 @@ class PointCloud(SensorBase):
             unseen = (cloud.count == 0)[:, None, None]
             values += [value.masked_fill(unseen, 0.0) for value in self._read_features(cloud, views, output_pose)]
         points = (torch.cat(values, dim=-1) if len(values) > 1 else values[0]).to(self._points.dtype)
-        count = cloud.count
-        pixels = cloud.pixels
-        if self._realism is not None:
-            points, count, pixels = self._realism.delay(points, count, pixels, mask=mask)
+        latest = (points, cloud.count, cloud.pixels)
+        points, count, pixels = latest if self._realism is None else self._realism.delay(*latest, mask=mask)
 
         # Environments that are not out of date keep what they have.
         k = self.cfg.num_points
@@ -295,13 +293,17 @@ class PointCloud(SensorBase):
     def _read_cameras(self, mask: torch.Tensor, error_key: torch.Tensor) -> Views:
         depths = []
         calibrations = []
+        labels: list[Any] = [None] * len(self._cameras)
+        if self._labels is not None and not self.casts_rays:
+            labels = self._labels.read(self._named_cameras)
         for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
             data: Any = camera.data
             calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
             if not self.casts_rays:
                 depth = depth_image(camera) if self._depths is None else self._depths[name]
                 if self._realism is not None:
-                    depth = self._realism.corrupt(index, depth, calibration[0], error_key, mask)
+                    given = calibration[0], error_key, mask, labels[index]
+                    depth, labels[index] = self._realism.corrupt(index, depth, *given)
                 depths.append(depth)
             if self._realism is not None:
                 calibration = self._realism.calibrate(index, *calibration)
@@ -312,7 +314,6 @@ class PointCloud(SensorBase):
             self._centers = [pixel_centers(camera) for camera in self._cameras]
 
         intrinsics, pos, quat = (_stacked(part) for part in zip(*calibrations, strict=True))
-        labels = [] if self._labels is None or self.casts_rays else self._labels.read(self._named_cameras)
         return Views(depths, intrinsics, pos, quat, labels)
 
     def _believed_pose(self, frame: str, views: Views) -> Pose:

@@ -25,7 +25,15 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     sync_block,
     unprojected,
 )
-from isaaclab_pc.sensors.realism.kernels import SHADOW_BASELINE, Errors, draw_errors, make_corrupt_pixel
+from isaaclab_pc.sensors.realism.kernels import (
+    MAX_INCIDENCE,
+    SHADOW_BASELINE,
+    Errors,
+    angle_ratio,
+    draw_errors,
+    looks_at,
+    make_corrupt_pixel,
+)
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 
 ROUND = wp.constant(BLOCK_LANES)
@@ -75,20 +83,27 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
     """
 
     @wp.func
-    def read(scene: Scene, env: wp.int32, row: wp.int32, column: wp.int32, camera: ErrorCamera) -> wp.float32:
-        """Return the true depth of a pixel [m]; 0 for a miss and outside the image."""
+    def look(
+        scene: Scene, env: wp.int32, row: wp.int32, column: wp.int32, camera: ErrorCamera
+    ) -> tuple[wp.float32, wp.uint32]:
+        """Return the true depth of a pixel [m], 0 for a miss and outside the image, and the shape that it shows."""
         if row < 0 or column < 0 or row >= camera.height or column >= camera.width:
-            return 0.0
+            return 0.0, NO_HIT
         # Warp takes no field of a struct as an index.
         index = wp.int32(camera.index)
         ray = world_ray(row, column, scene.cameras[index], env)
         if wp.dot(ray.direction, ray.direction) <= 1.0e-12:
-            return 0.0
+            return 0.0, NO_HIT
         hit = cast(scene.shapes, env, ray.origin, ray.direction, ray.forward, scene.cameras[index].reach)
         z = hit.distance * wp.dot(ray.direction, ray.forward)
         if hit.shape_index != NO_HIT and z > 0.0 and z < camera.far:
-            return z
-        return 0.0
+            return z, hit.shape_index
+        return 0.0, NO_HIT
+
+    @wp.func
+    def read(scene: Scene, env: wp.int32, row: wp.int32, column: wp.int32, camera: ErrorCamera) -> wp.float32:
+        z, _ = look(scene, env, row, column, camera)
+        return z
 
     @wp.func
     def is_in_shadow(at: wp.vec3f, place: wp.vec3i, env: wp.int32, scene: Scene) -> wp.bool:
@@ -136,16 +151,26 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         seen.is_cast = 1
         hit = cast(scene.shapes, env, ray.origin, ray.direction, ray.forward, camera.reach)
         z = hit.distance * wp.dot(ray.direction, ray.forward)
-        if hit.shape_index == NO_HIT or not is_kept(hit.shape_index, scene):
+        shape = hit.shape_index
+        if shape == NO_HIT:
             return seen
         if wp.static(with_errors):
-            if not (z > 0.0 and z < camera.far):
-                return seen
-            theta = wp.acos(wp.min(wp.abs(wp.dot(wp.normalize(hit.normal), ray.forward)), 1.0))
+            numbers = scene.parameters[env, place[0]]
+            err = scene.errors[place[0]]
             k = pinhole_of(camera, env)
-            z = corrupt_pixel(
-                scene, env, row, column, z, theta, k, scene.parameters[env, place[0]], scene.errors[place[0]], errors
-            )
+            theta = wp.acos(wp.min(wp.abs(wp.dot(wp.normalize(hit.normal), ray.forward)), 1.0))
+            if not (z > 0.0 and z < camera.far and theta <= numbers[MAX_INCIDENCE]):
+                return seen
+            ratio = angle_ratio(theta)
+            read_at = looks_at(row, column, ratio, k, numbers, err, errors)
+            z_there = float(z)
+            if read_at[0] != row or read_at[1] != column:
+                z_there, shape = look(scene, env, read_at[0], read_at[1], err)
+        # A pixel is of what it reads: one beside the robot that reads the robot is removed with it.
+        if not is_kept(shape, scene):
+            return seen
+        if wp.static(with_errors):
+            z = corrupt_pixel(scene, env, row, column, z, z_there, ratio, k, numbers, err, errors)
         # Written so that NaN is a miss.
         if not (z > camera.near and z < camera.far):
             return seen
@@ -164,7 +189,7 @@ def make_cast_clouds(cast: Any, with_normal: bool, with_errors: bool, in_blocks:
         seen.is_valid = 1
         seen.point = p
         seen.pixel = camera.first_pixel + row * camera.width + column
-        seen.label = label_of(hit.shape_index, scene)
+        seen.label = label_of(shape, scene)
         if wp.static(with_normal):
             seen.normal = hit.normal * wp.where(wp.dot(hit.normal, ray.direction) > 0.0, -1.0, 1.0)
         return seen

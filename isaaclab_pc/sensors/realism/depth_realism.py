@@ -126,10 +126,12 @@ class DepthRealism:
         intrinsics: torch.Tensor,
         keys: torch.Tensor,
         mask: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        labels: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Turn rendered depth into what a real camera would have read.
 
-        A miss stays a miss, and so does a pixel that lateral noise moves onto one.
+        A miss stays a miss, and so does a pixel that lateral noise moves onto one. A pixel beside the robot that reads
+        the robot is the robot's, as for a self-filter that knows the robot's shape.
 
         Args:
             camera: Index of the camera.
@@ -138,16 +140,18 @@ class DepthRealism:
             intrinsics: Pinhole matrices of the rendered image [px], shape (N, 3, 3), float32.
             keys: Keys of this frame's noise, shape (N,), int32.
             mask: Environments to write, shape (N,), bool; the others keep their last image. None writes all.
+            labels: Semantic ids of the rendered pixels, shape (N, H, W), int32.
 
         Returns:
-            Depth [m], shape (N, H, W), float32, 0 for a miss: a buffer that the camera's next call overwrites, or
-            ``depth`` itself if no error of depth is configured.
+            Depth [m], shape (N, H, W), float32, 0 for a miss, and the ids of the surfaces that it was read from, (N, H,
+            W), int32, or None: buffers that the camera's next call overwrites, or ``depth`` and ``labels`` themselves
+            if no error of depth is configured.
 
         Raises:
             ValueError: A tensor's shape, dtype or device is not as expected.
         """
         if not self.corrupts:
-            return depth
+            return depth, labels
 
         height, width = self._sizes[camera]
         self._expect("depth", depth, torch.float32, self.num_envs, height, width)
@@ -156,10 +160,13 @@ class DepthRealism:
         if mask is not None:
             self._expect("mask", mask, torch.bool, self.num_envs)
 
-        image = self._images[camera]
+        image, ids = self._images.get(camera, (None, None))
         if image is None:
             image = torch.zeros_like(depth)
-            self._images[camera] = image
+        if labels is not None:
+            self._expect("labels", labels, torch.int32, self.num_envs, height, width)
+            ids = torch.zeros_like(labels) if ids is None else ids
+        self._images[camera] = image, ids
 
         # On a GPU a warp has one row or two, so that neighbouring threads read neighbouring pixels.
         _, warp_lanes = warp_base_kernels.lanes_on(str(self.device))
@@ -175,12 +182,14 @@ class DepthRealism:
                 wp.from_torch(self.parameters[:, camera], dtype=kernels.Parameters),
                 self.cameras[camera],
                 env_bits,
+                wp.from_torch(self._no_ids if labels is None else labels),
                 wp.from_torch(image),
+                wp.from_torch(self._no_ids if labels is None else ids),
             ],
             device=str(self.device),
             stream=current_stream(self.device),
         )
-        return image
+        return image, None if labels is None else ids
 
     def calibrate(
         self, camera: int, intrinsics: torch.Tensor, pos: torch.Tensor, quat: torch.Tensor
@@ -260,8 +269,9 @@ class DepthRealism:
         """A ``kernels.Camera`` for each camera."""
 
         # Those of a camera at its first frame: a cloud of rays has none.
-        self._images: list[torch.Tensor | None] = [None] * len(self._sizes)
+        self._images: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self._no_mask = torch.zeros(0, dtype=torch.bool, device=self.device)
+        self._no_ids = torch.zeros(0, 0, 0, dtype=torch.int32, device=self.device)
 
     def _allocate_calibration(self) -> None:
         limits = [

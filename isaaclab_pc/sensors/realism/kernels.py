@@ -211,11 +211,12 @@ def mixes(source: Any, env: int, v: int, u: int, seen: float, camera: Camera, er
 
 
 def make_corrupt_pixel(read: Any, may_mix: Any = mixes) -> wp.Function:
-    """Return a function that turns the true depth of a pixel into what a real camera reads, 0 for a miss.
+    """Return a function that turns the true depth of a pixel, ``z``, into what a real camera reads, 0 for a miss.
 
-    It takes the angle ``theta`` between the optical axis and the surface's normal [rad], and ``k`` as (fx, fy, cx, cy).
-    ``read(source, env, row, column, camera)`` tells the depth of another pixel [m], 0 for a miss;
-    ``may_mix(source, env, row, column, seen, camera, errors)`` whether its neighbours are read, where it flies.
+    It takes the depth ``seen`` of the pixel that :func:`looks_at` tells, the surface's ``ratio`` of
+    :func:`angle_ratio`, and ``k`` as (fx, fy, cx, cy). ``read(source, env, row, column, camera)`` tells the depth of
+    another pixel [m], 0 for a miss; ``may_mix(source, env, row, column, seen, camera, errors)`` whether its neighbours
+    are read, where it flies.
     """
 
     @wp.func
@@ -225,22 +226,16 @@ def make_corrupt_pixel(read: Any, may_mix: Any = mixes) -> wp.Function:
         v: int,
         u: int,
         z: float,
-        theta: float,
+        seen: float,
+        ratio: float,
         k: wp.vec4f,
         p: Parameters,
         camera: Camera,
         errors: Errors,
     ) -> wp.float32:
-        if errors.is_dropped or theta > p[MAX_INCIDENCE]:
+        if seen <= 0.0:
             return 0.0
-        ratio = angle_ratio(theta)
-        looked = looks_at(v, u, ratio, k, p, camera, errors)
-        seen = float(z)
-        if looked[0] != v or looked[1] != u:
-            seen = read(source, env, looked[0], looked[1], camera)
-            if seen <= 0.0:
-                return 0.0
-
+        mixed = float(seen)
         flies = errors.flies
         if flies:
             flies = may_mix(source, env, v, u, seen, camera, errors)
@@ -250,8 +245,8 @@ def make_corrupt_pixel(read: Any, may_mix: Any = mixes) -> wp.Function:
             other = farther(z, read(source, env, v - 1, u, camera), other)
             other = farther(z, read(source, env, v + 1, u, camera), other)
             if wp.abs(other - seen) > p[EDGE_THRESHOLD]:
-                seen += errors.share * (other - seen)
-        z = seen
+                mixed += errors.share * (other - seen)
+        z = mixed
         if p[MODEL] != NO_NOISE:
             z = axial_noise(z, p[NOISE] * errors.axial, ratio, k, p)
         if p[QUANTIZATION] > 0.0:
@@ -277,11 +272,14 @@ def corrupt_depth(
     parameters: wp.array(dtype=Parameters),
     camera: Camera,
     env_bits: wp.int32,
+    labels: wp.array3d(dtype=wp.int32),
     corrupted: wp.array3d(dtype=wp.float32),
+    read_labels: wp.array3d(dtype=wp.int32),
 ) -> None:
-    """Write what a real camera would have read; a mask without elements writes all environments.
+    """Write what a real camera would have read, and of what; a mask without elements writes all environments.
 
-    2 ** ``env_bits`` warps for each environment, of which each takes every so many-th row.
+    ``labels`` without elements are not read. 2 ** ``env_bits`` warps for each environment, of which each takes every so
+    many-th row.
     """
     # The numbers of an environment and of its threads are cut out of the thread's: a division takes 64 bits and longer.
     thread = wp.tid()
@@ -306,7 +304,14 @@ def corrupt_depth(
                 if p[MODEL] == STRUCTURED_LIGHT or p[MAX_INCIDENCE] < wp.HALF_PI:
                     theta = incidence_in_image(depth, env, v, u, z, k, camera)
                 errors = draw_errors(key, v * camera.width + u, p, camera)
-                z = corrupt_pixel(depth, env, v, u, z, theta, k, p, camera, errors)
+                ratio = angle_ratio(theta)
+                at = looks_at(v, u, ratio, k, p, camera, errors)
+                if labels.shape[0] > 0:
+                    read_labels[env, v, u] = labels[env, at[0], at[1]]
+                seen = read(depth, env, at[0], at[1], camera)
+                if errors.is_dropped or theta > p[MAX_INCIDENCE]:
+                    seen = float(0.0)
+                z = corrupt_pixel(depth, env, v, u, z, seen, ratio, k, p, camera, errors)
             corrupted[env, v, u] = z
             u += 1 << warp_bits()
         v += 1 << env_bits

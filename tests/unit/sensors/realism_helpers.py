@@ -30,7 +30,7 @@ def corrupt(cfg: DepthRealismCfg, depth: torch.Tensor, fx: float = FX, frame: in
     """Corrupt one frame of one camera."""
     num_envs, height, width = depth.shape
     realism = make(cfg, num_envs, height, width)
-    return realism.corrupt(0, depth, pinhole(num_envs, width, fx), make_keys(num_envs, frame))
+    return realism.corrupt(0, depth, pinhole(num_envs, width, fx), make_keys(num_envs, frame))[0]
 
 
 def everything() -> DepthRealismCfg:

@@ -49,7 +49,7 @@ def test_errors_of_a_camera(noise: str, masked: bool) -> None:
     def corrupted() -> torch.Tensor:
         realism = make(cfg, num_envs, height, width)
         realism.redraw(torch.ones(num_envs, dtype=torch.bool), make_keys(num_envs).long())
-        return realism.corrupt(0, depth, pinhole(num_envs, width), make_keys(num_envs), mask)
+        return realism.corrupt(0, depth, pinhole(num_envs, width), make_keys(num_envs), mask)[0]
 
     expected = corrupted()
     with interpreted() as interpreter:

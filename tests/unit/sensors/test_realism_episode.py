@@ -35,7 +35,7 @@ def run_all(realism: DepthRealism, keys: torch.Tensor, inputs: dict[str, torch.T
     realism.redraw(torch.ones(len(keys), dtype=torch.bool), keys)
     outputs = list(realism.calibrate(0, inputs["intrinsics"], inputs["pos"], inputs["quat"]))
     for frame in range(4):
-        outputs.append(realism.corrupt(0, inputs["depth"], inputs["intrinsics"], (keys + frame).int()).clone())
+        outputs.append(realism.corrupt(0, inputs["depth"], inputs["intrinsics"], (keys + frame).int())[0].clone())
         outputs.extend(realism.delay(inputs["depth"][:, frame % inputs["depth"].shape[1]] + frame))
     return outputs
 
@@ -68,11 +68,11 @@ def test_pixels_environments_frames_and_cameras_are_independent() -> None:
     realism = DepthRealism(cfg, [(size, size)] * 2, num_envs, "cpu")
     intrinsics = pinhole(num_envs, size)
     images = [
-        realism.corrupt(camera, depth, intrinsics, make_keys(num_envs, frame)).clone() - 100.0
+        realism.corrupt(camera, depth, intrinsics, make_keys(num_envs, frame))[0].clone() - 100.0
         for camera, frame in ((0, 0), (0, 1), (1, 0))
     ]
     # Neighbouring keys too: a user may simply count frames.
-    images.append(realism.corrupt(0, depth, intrinsics, make_keys(num_envs) + 1).clone() - 100.0)
+    images.append(realism.corrupt(0, depth, intrinsics, make_keys(num_envs) + 1)[0].clone() - 100.0)
     base = images[0]
     pairs = [(base, other) for other in images[1:]]
     pairs += [(base[1:], base[:-1]), (base[:, 1:], base[:, :-1]), (base[..., 1:], base[..., :-1])]
@@ -87,7 +87,7 @@ def test_each_environment_draws_from_its_bounds_and_keeps_the_draw_for_an_episod
     depth, intrinsics = torch.ones(num_envs, 32, 32), pinhole(num_envs, 32)
 
     def measure(frame: int) -> tuple[torch.Tensor, torch.Tensor]:
-        read = realism.corrupt(0, depth, intrinsics, make_keys(num_envs, frame)).double()
+        read = realism.corrupt(0, depth, intrinsics, make_keys(num_envs, frame))[0].double()
         hit = read > 0.0
         std = (((read - 1.0) ** 2 * hit).sum((1, 2)) / hit.sum((1, 2))).sqrt()
         return std, 1.0 - hit.double().mean((1, 2))
@@ -146,7 +146,7 @@ def test_a_camera_with_errors_of_its_own_has_those_and_the_frames_age_of_the_oth
     mixed = DepthRealism(shared, sizes, num_envs, "cpu", of_cameras={1: own})
     for camera, alone in enumerate(DepthRealism(cfg, sizes, num_envs, "cpu") for cfg in (shared, own)):
         assert torch.equal(
-            mixed.corrupt(camera, depth, intrinsics, keys), alone.corrupt(camera, depth, intrinsics, keys)
+            mixed.corrupt(camera, depth, intrinsics, keys)[0], alone.corrupt(camera, depth, intrinsics, keys)[0]
         )
         believed = mixed.calibrate(camera, intrinsics, pos, quat), alone.calibrate(camera, intrinsics, pos, quat)
         assert all(torch.equal(a, b) for a, b in zip(*believed, strict=True))
@@ -161,7 +161,7 @@ def test_what_is_drawn_for_an_episode_is_independent() -> None:
     cfg = DepthRealismCfg(noise=GaussianNoiseCfg(std=(0.0, 0.1)), position_jitter=0.1, latency=(1, 4))
     realism = make(cfg, num_envs, 16)
     depth, (pos, quat) = torch.ones(num_envs, 16, 16), poses(num_envs)
-    std = (realism.corrupt(0, depth, pinhole(num_envs, 16), make_keys(num_envs)) - 1.0).std((1, 2))
+    std = (realism.corrupt(0, depth, pinhole(num_envs, 16), make_keys(num_envs))[0] - 1.0).std((1, 2))
     offset = quat_apply_inverse(quat, realism.calibrate(0, depth, pos, quat)[1] - pos)
     for frame in range(5):
         (delayed,) = realism.delay(torch.full((num_envs,), float(frame)))
@@ -278,12 +278,12 @@ def test_delayed_tensors_are_not_overwritten_by_the_next_frame() -> None:
 def test_nothing_asked_for_costs_nothing() -> None:
     realism = make(DepthRealismCfg(), 2, 8)
     depth, intrinsics, (pos, quat) = torch.ones(2, 8, 8), pinhole(2, 8), poses(2)
-    assert realism.corrupt(0, depth, intrinsics, make_keys(2)) is depth
+    assert realism.corrupt(0, depth, intrinsics, make_keys(2))[0] is depth
     assert all(
         a is b for a, b in zip(realism.calibrate(0, intrinsics, pos, quat), (intrinsics, pos, quat), strict=True)
     )
     assert realism.delay(depth, pos)[1] is pos
-    assert realism._images == [None]
+    assert not realism._images
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_bounds_may_be_lists_as_yaml_gives_them() -> None:
     cfg = DepthRealismCfg()
     cfg.dropout, cfg.latency = wrong([0.1, 0.2]), wrong([0, 1])
     cfg.check()
-    rate = 1.0 - make(cfg, 8, 32).corrupt(0, torch.ones(8, 32, 32), pinhole(8, 32), make_keys(8)).mean((1, 2))
+    rate = 1.0 - make(cfg, 8, 32).corrupt(0, torch.ones(8, 32, 32), pinhole(8, 32), make_keys(8))[0].mean((1, 2))
     assert ((rate > 0.05) & (rate < 0.25)).all()
 
 
@@ -323,6 +323,7 @@ def test_bounds_may_be_lists_as_yaml_gives_them() -> None:
         ("intrinsics", torch.ones(2, 3), r"intrinsics is \(2, 3\)"),
         ("keys", torch.zeros(2).long(), r"keys is .*int64.*int32"),
         ("mask", torch.zeros(3).bool(), r"mask is \(3,\)"),
+        ("labels", torch.zeros(2, 8, 8).long(), r"labels is .*int64.*int32"),
     ],
 )
 def test_wrong_tensors_are_refused(name: str, value: torch.Tensor, message: str) -> None:
@@ -354,7 +355,7 @@ def test_a_graph_captured_on_cuda_gives_what_the_cpu_gives() -> None:
 
     def step(realism: DepthRealism, tensors: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         realism.redraw(tensors["mask"], tensors["keys"])
-        read = realism.corrupt(0, tensors["depth"], tensors["intrinsics"], tensors["keys"].int())
+        read, _ = realism.corrupt(0, tensors["depth"], tensors["intrinsics"], tensors["keys"].int())
         calibration = realism.calibrate(0, tensors["intrinsics"], tensors["pos"], tensors["quat"])
         return [read, *calibration, *realism.delay(tensors["depth"])]
 

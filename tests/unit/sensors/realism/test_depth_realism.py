@@ -135,7 +135,7 @@ def test_lateral_noise_moves_where_a_pixel_looks(std: float, focal_length: float
     depth = (1.0 + 1e-3 * torch.arange(size * size).view(size, size)).repeat(8, 1, 1)
     noise = StereoNoiseCfg(disparity_std=0.0, lateral_std=std, focal_length=focal_length)
     realism = make(DepthRealismCfg(noise=noise), 8, size)
-    read = realism.corrupt(0, depth, pinhole(8, size, FX, 1.5 * FX), make_keys(8))
+    read, _ = realism.corrupt(0, depth, pinhole(8, size, FX, 1.5 * FX), make_keys(8))
     read = ((read - 1.0) * 1e3).round().long()
     inner = slice(margin, size - margin)
     down = (read // size - torch.arange(size)[:, None])[:, inner, inner].double()
@@ -236,12 +236,31 @@ def test_depth_out_of_range_is_a_miss_after_noise() -> None:
     assert (noisy[depth < 0.5] != 0.0).any()
 
 
+def test_a_pixel_has_the_label_of_what_it_reads() -> None:
+    size = 32
+    # Depth tells which pixel was read, and without noise in disparity it comes back unchanged.
+    depth = (1.0 + 1e-3 * torch.arange(size * size).view(size, size)).repeat(4, 1, 1)
+    labels = torch.arange(size * size, dtype=torch.int32).view(size, size).repeat(4, 1, 1)
+    noise = StereoNoiseCfg(disparity_std=0.0, lateral_std=1.0, focal_length=None)
+    realism = make(DepthRealismCfg(noise=noise, dropout=0.2), 4, size)
+    read, ids = realism.corrupt(0, depth, pinhole(4, size), make_keys(4), labels=labels)
+    assert ids is not None
+    hit = read > 0.0
+    assert torch.equal(((read - 1.0) * 1e3).round().int()[hit], ids[hit])
+    assert (ids != labels)[hit].float().mean() > 0.5
+    # Without labels, and without errors.
+    assert realism.corrupt(0, depth, pinhole(4, size), make_keys(4))[1] is None
+    assert (
+        make(DepthRealismCfg(), 4, size).corrupt(0, depth, pinhole(4, size), make_keys(4), labels=labels)[1] is labels
+    )
+
+
 @pytest.mark.parametrize("miss", [0.0, -1.0, math.inf, math.nan, 5.0, 7.0])
 def test_misses_stay_misses(miss: float) -> None:
     depth = torch.full((2, 16, 16), miss)
     depth[:, ::2] = 1.0
     cfg = DepthRealismCfg(noise=GaussianNoiseCfg(std=0.3), flying_pixels=1.0)
-    read = make(cfg, 2, 16, far=[5.0]).corrupt(0, depth, pinhole(2, 16), make_keys(2))
+    read, _ = make(cfg, 2, 16, far=[5.0]).corrupt(0, depth, pinhole(2, 16), make_keys(2))
     assert (read[:, 1::2] == 0.0).all()
     # Nothing flies towards a miss either: 2 m are more than three standard deviations.
     assert (read[:, ::2] < 1.0 + 6 * 0.3).all()
@@ -260,9 +279,9 @@ def test_the_input_is_not_changed_and_need_not_be_contiguous() -> None:
 def test_only_the_masked_environments_are_written() -> None:
     depth, keys = torch.ones(4, 8, 8), make_keys(4)
     realism = make(DepthRealismCfg(noise=GaussianNoiseCfg()), 4, 8)
-    first = realism.corrupt(0, depth, pinhole(4, 8), keys).clone()
+    first = realism.corrupt(0, depth, pinhole(4, 8), keys)[0].clone()
     mask = torch.tensor([True, False, True, False])
-    second = realism.corrupt(0, depth, pinhole(4, 8), keys + 1, mask)
+    second, _ = realism.corrupt(0, depth, pinhole(4, 8), keys + 1, mask)
     assert torch.equal(second[~mask], first[~mask])
     assert (second[mask] != first[mask]).float().mean() > 0.9
 

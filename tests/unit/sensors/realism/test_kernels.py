@@ -21,9 +21,11 @@ def test_any_number_of_threads_makes_the_same_image(env_bits: int) -> None:
     mask = torch.tensor([True, True, False, True, True])
     realism = DepthRealism(DepthRealismCfg(noise=StructuredLightNoiseCfg()), [(HEIGHT, WIDTH)], num_envs, "cpu")
     realism.redraw(mask, keys.long())
-    expected = realism.corrupt(0, depth, intrinsics, keys, mask)
+    labels = torch.arange(HEIGHT * WIDTH, dtype=torch.int32).view(HEIGHT, WIDTH).repeat(num_envs, 1, 1)
+    expected, expected_ids = realism.corrupt(0, depth, intrinsics, keys, mask, labels)
 
     image = torch.zeros_like(depth)
+    ids = torch.zeros_like(labels)
     wp.launch(
         kernels.corrupt_depth,
         dim=num_envs << env_bits,
@@ -32,10 +34,12 @@ def test_any_number_of_threads_makes_the_same_image(env_bits: int) -> None:
             wp.from_torch(realism.parameters[:, 0], dtype=kernels.Parameters),
             realism.cameras[0],
             env_bits,
-            wp.from_torch(image),
+            *(wp.from_torch(tensor) for tensor in (labels, image, ids)),
         ],
         device="cpu",
     )
     assert torch.equal(image, expected)
+    assert expected_ids is not None
+    assert torch.equal(ids, expected_ids)
     assert (image[mask] != depth[mask]).float().mean() > 0.5
     assert (image[~mask] == 0).all()
