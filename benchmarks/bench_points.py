@@ -39,13 +39,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# Threads are set in the environment before a process imports torch, numba or Open3D, so nothing imports them here.
+# Threads are set in the environment before a process imports torch or Open3D, so nothing imports them here.
 if TYPE_CHECKING:
     from peers import Scene
     from torch import Tensor
 
 SIZES = ((64, 64, 64, 512), (256, 64, 64, 512), (1024, 64, 64, 512), (64, 128, 128, 1024))
-PACKAGES = ("isaaclab", "torch", "numba", "warp-lang", "open3d", "fpsample", "numpy")
+PACKAGES = ("isaaclab", "torch", "warp-lang", "open3d", "fpsample", "numpy")
 SAMPLERS = ("random", "grid", "voxel", "fps")
 
 COPY = "copy of the depth"
@@ -130,7 +130,7 @@ def parse_size(text: str) -> tuple[int, ...]:
 
 def in_process(threads: int, environment: dict[str, str], function: Callable[[], Any]) -> Any:
     """Return what a function returns in a fresh process with so many threads and these environment variables."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     os.environ.update(dict.fromkeys(names, str(threads)), **environment)
     try:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:

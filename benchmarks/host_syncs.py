@@ -15,7 +15,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -36,9 +35,7 @@ import isaaclab_pc.tasks  # noqa: F401
 from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.physics import apply_physics
-from isaaclab_pc.sensors import point_cloud
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg
-from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, StructuredLightNoiseCfg
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
@@ -331,12 +328,11 @@ def _is_view_of_warp() -> bool:
 
 @contextmanager
 def ways_of_cuda() -> Iterator[None]:
-    """Let what is built and run inside take the ways that it takes on CUDA: Warp's operator.
+    """Let what is built and run inside take the ways that it takes on CUDA.
 
     The guard is told by :func:`guard_as_on_cuda`.
     """
     with (
-        mock.patch.object(point_cloud, "DepthToCloud", partial(DepthToCloud, backend="warp")),
         mock.patch.object(torch.cuda, "current_stream", return_value=None),
         mock.patch.object(wp, "stream_from_torch", return_value=None),
     ):
@@ -348,17 +344,6 @@ def guard_as_on_cuda(guard: Any) -> None:
     guard._on_cpu = False
     guard._total_view = None
     guard._copied = EventOfCpu()
-
-
-def cloud_as_on_cuda(point_cloud: Any) -> None:
-    """Let a sensor of the CPU make its clouds as on CUDA, if it was built outside of :func:`ways_of_cuda`."""
-    old = point_cloud.operator
-    lower, upper = old.crop
-    point_cloud.operator = DepthToCloud(
-        *(old.num_envs, old.image_sizes, old.num_points),
-        **{"sampler": old.sampler, "crop_lower": lower, "crop_upper": upper, "voxel_size": old.voxel_size},
-        **{"near": old.near, "far": old.far, "dtype": str(old._dtype).removeprefix("torch."), "backend": "warp"},
-    )
 
 
 def turn_everything_on(cfg: Any) -> None:

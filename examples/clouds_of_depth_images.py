@@ -3,10 +3,10 @@
 
     python examples/clouds_of_depth_images.py recording/ --intrinsics 615.2 615.3 320.6 241.4
 
-Needs torch, Warp, NumPy, lazy_loader, Pillow and, on the CPU, numba: no Isaac Lab and no simulator. A folder of 16-bit
-PNG images, as RealSense, Kinect and most datasets have them, becomes one file of clouds, in the camera's optical frame
-(x right, y down, z forward): what a policy sees when the sensor's settings are the same. The images are without
-distortion; DepthToCloud takes others, too, with its argument centers.
+Needs torch, Warp, NumPy, lazy_loader and Pillow: no Isaac Lab and no simulator. A folder of 16-bit PNG images, as
+RealSense, Kinect and most datasets have them, becomes one file of clouds, in the camera's optical frame (x right, y
+down, z forward): what a policy sees when the sensor's settings are the same. The images are without distortion;
+DepthToCloud takes others, too, with its argument centers.
 
 Exit codes: 0; 2 where an argument or an image is not what it has to be.
 """

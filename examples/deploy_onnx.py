@@ -4,7 +4,7 @@
     python scripts/export.py run=pretrained task=lift
     python examples/deploy_onnx.py logs/pretrained/lift/export
 
-Needs onnxruntime and, as examples/clouds_of_depth_images.py, torch, Warp, NumPy, lazy_loader and numba: no Isaac Lab.
+Needs onnxruntime and, as examples/clouds_of_depth_images.py, torch, Warp, NumPy and lazy_loader: no Isaac Lab.
 
 The recording is the sample.npz that the export wrote, or one of your own with the same arrays, one row for each frame,
 the frames of an episode from its start; with ``actions`` in it, those of the policy must be equal to them. What stands

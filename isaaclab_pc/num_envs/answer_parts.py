@@ -19,7 +19,7 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.utils.packages import installed_versions
 
 _ALLOCATING = (
-    *("torch", "warp-lang", "newton", "mujoco", "mujoco-warp", "ovphysx", "isaacsim", "numba"),
+    *("torch", "warp-lang", "newton", "mujoco", "mujoco-warp", "ovphysx", "isaacsim"),
     *("isaaclab", "isaaclab-tasks", "isaaclab-newton", "isaaclab-physx", "isaaclab-ov", "isaaclab-rl", "tensordict"),
 )
 """Distributions that allocate memory or take time in a training, beside its learning library."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where compiled kernels and measured times are kept, also where there is no home that can be written.
 
-Warp, numba, matplotlib and this package all keep theirs in ``XDG_CACHE_HOME``, or in ``~/.cache``.
+Warp, matplotlib and this package all keep theirs in ``XDG_CACHE_HOME``, or in ``~/.cache``.
 """
 
 import os
@@ -15,7 +15,7 @@ from isaaclab_pc.errors import ConfigError
 _NO_HOME = Path(os.devnull, "no-home")
 """A folder that nobody can make."""
 
-_USERS = ("warp", "numba", "isaaclab_pc")
+_USERS = ("warp", "isaaclab_pc")
 """Folders below the root: one of them may be somebody else's."""
 
 
@@ -43,7 +43,7 @@ def use_writable_caches() -> bool:
         ConfigError: No temporary folder can be written either.
     """
     if os.environ.get("XDG_CACHE_HOME") == "":
-        # As if it were not set; Warp and numba take it for the working directory.
+        # As if it were not set; Warp takes it for the working directory.
         del os.environ["XDG_CACHE_HOME"]
     root = cache_root()
     why = ""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
-import torch
 
 from isaaclab_pc.errors import ConfigError
 
@@ -73,18 +72,12 @@ def check_buffers(
     near: float | Sequence[float],
     far: float | Sequence[float],
     dtype: str,
-    device: str,
-    backend: str | None,
 ) -> None:
     """Refuse buffers and depth limits that no operator can have; arguments and errors as for :class:`DepthToCloud`."""
     if num_envs < 1:
         raise ConfigError(f"num_envs={num_envs} must be at least 1.")
     if dtype not in ("float16", "float32"):
         raise ConfigError(f"dtype={dtype!r} is unknown: use float16 or float32.")
-    if backend not in (None, "numba", "warp"):
-        raise ConfigError(f"backend={backend!r} is unknown: use numba or warp, or None for the faster one.")
-    if backend == "numba" and torch.device(device).type != "cpu":
-        raise ConfigError(f"backend='numba' runs on the CPU, not on device={device}: use backend='warp', or None.")
 
     for name, value in {"near": near, "far": far}.items():
         if np.shape(value) not in ((), (num_cameras,)):

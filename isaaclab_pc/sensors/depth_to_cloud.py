@@ -11,6 +11,7 @@ import torch
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
 from isaaclab_pc.sensors.cloud_checks import Sampler, check_buffers, check_cloud
+from isaaclab_pc.sensors.pixel_sampler import PixelSampler
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
@@ -30,11 +31,11 @@ class DepthToCloud:
 
     With at most K valid pixels every sampler takes them all; with at most 4 K, ``voxel`` and ``fps`` choose among all.
 
-    It runs in numba on the CPU, on as many threads as torch may use, and in Warp on CUDA, on torch's current stream and
-    without host syncs. Both draw the same pixels. ``fps`` compares points in Warp on both, on one thread of a CPU.
+    It runs in Warp: on CUDA on torch's current stream and without host syncs, on one thread of a CPU. Both draw the
+    same pixels.
 
-    Beside the output a CPU needs one environment's scratch for each thread, CUDA 0.13 bytes a pixel of all
-    environments. The 4 K pixels take 16 bytes each, and up to 80 more during a call.
+    Beside the output it needs 0.13 bytes a pixel of all environments. The 4 K pixels take 16 bytes each, and up to 80
+    more during a call.
 
     Arithmetic is float32: a coordinate is off by about 1e-6 m for cameras within 10 m of the frame. ``float16`` adds at
     most 2^-11 of the coordinate (0.25 mm below 1 m). Points so far away that the output could overflow (16 km in
@@ -55,7 +56,6 @@ class DepthToCloud:
         far: float | Sequence[float] = math.inf,
         dtype: Literal["float16", "float32"] = "float16",
         device: str = "cpu",
-        backend: Literal["numba", "warp"] | None = None,
     ) -> None:
         """Allocate the buffers.
 
@@ -72,13 +72,12 @@ class DepthToCloud:
                 clipping distance.
             dtype: Type of the points.
             device: Torch device.
-            backend: numba or warp; None is the faster one of the device.
 
         Raises:
             ConfigError: A size, the crop or the sampler is impossible.
         """
         check_cloud(image_sizes, num_points, sampler, crop_lower, crop_upper, voxel_size)
-        check_buffers(num_envs, len(image_sizes), near, far, dtype, device, backend)
+        check_buffers(num_envs, len(image_sizes), near, far, dtype)
 
         self.num_envs = num_envs
         self.image_sizes = [(int(height), int(width)) for height, width in image_sizes]
@@ -97,13 +96,10 @@ class DepthToCloud:
         self.far = np.broadcast_to(np.asarray(far, dtype=np.float32), num_cameras).copy()
 
         self._every_env = torch.ones(num_envs, dtype=torch.bool, device=self.device)
-        backend = backend or ("numba" if self.device.type == "cpu" else "warp")
-        # numba has no float16.
-        kept = torch.float32 if backend == "numba" else self._dtype
-        self._points = torch.zeros(num_envs, num_points, 3, dtype=kept, device=self.device)
+        self._points = torch.zeros(num_envs, num_points, 3, dtype=self._dtype, device=self.device)
         self._pixels = torch.zeros(num_envs, num_points, dtype=torch.int32, device=self.device)
         self._count = torch.zeros(num_envs, dtype=torch.int32, device=self.device)
-        # What the backends take for "every class is kept" and "the output frame is the crop's frame".
+        # What the pixel sampler takes for "every class is kept" and "the output frame is the crop's frame".
         self._no_ids = torch.zeros(num_cameras, 0, dtype=torch.bool, device=self.device)
         self._no_frame = torch.zeros(0, 3, 4, device=self.device)
         # Of the arguments that were checked last: most callers give the same in every frame.
@@ -123,20 +119,15 @@ class DepthToCloud:
                 far=far,
                 dtype="float32",
                 device=device,
-                backend=backend,
             )
             self._choose = PointSampler(sampler, num_points, self.image_sizes, self.crop, voxel_size, self.device)
             return
 
-        if backend == "numba":
-            from isaaclab_pc.sensors.numba_backend import NumbaBackend as Backend
-        else:
-            from isaaclab_pc.sensors.warp_backend import WarpBackend as Backend
-        self._sample = Backend(self)
+        self._sample = PixelSampler(self)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the operator's buffers [bytes], without what the CPU's threads take during a call."""
+        """Memory of the operator's buffers [bytes]."""
         if self._candidates is not None:
             return self._candidates.nbytes + tensor_bytes(self, self._choose)
         return tensor_bytes(self, self._sample)
@@ -219,7 +210,7 @@ class DepthToCloud:
 
         depths = _per_camera(depth)
         if labels is None:
-            # The backends want images of ids, which they do not read where no id is removed.
+            # The kernels want images of ids, which they do not read where no id is removed.
             label_images = tuple(image.view(torch.int32) for image in depths)
             removed = self._no_ids
         else:

@@ -13,14 +13,10 @@ _IMPORTED = time.time()
 
 
 def has_compiled_kernels() -> bool:
-    """Whether kernels of Warp or numba were compiled since this module was imported.
+    """Whether kernels of Warp were compiled since this module was imported.
 
     Warp tells nobody, so this goes by the files of its cache, which other processes may write as well.
     """
-    return _has_new_warp_binary() or _has_compiled_numba()
-
-
-def _has_new_warp_binary() -> bool:
     warp = sys.modules.get("warp")
     if warp is None or warp.config.kernel_cache_dir is None:
         return False
@@ -30,14 +26,3 @@ def _has_new_warp_binary() -> bool:
             if path.suffix in _WARP_BINARIES and path.stat().st_mtime >= _IMPORTED:
                 return True
     return False
-
-
-def _has_compiled_numba() -> bool:
-    """Whether numba compiled a function of this package that it could have found on disk."""
-    if "numba" not in sys.modules:
-        return False
-    from numba.core.dispatcher import Dispatcher
-
-    ours = [module for name, module in sys.modules.items() if name.startswith("isaaclab_pc.") and module is not None]
-    functions = [value for module in ours for value in vars(module).values() if isinstance(value, Dispatcher)]
-    return any(function.stats.cache_path and function.stats.cache_misses for function in functions)

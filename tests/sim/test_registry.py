@@ -12,7 +12,7 @@ import pytest
 import torch
 from isaaclab_tasks.utils import load_cfg_from_registry
 
-from benchmarks.host_syncs import cloud_as_on_cuda, count_launches, count_syncs, ways_of_cuda
+from benchmarks.host_syncs import count_launches, count_syncs, ways_of_cuda
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
@@ -80,7 +80,6 @@ def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task
         env.standing_state = StandingState()
 
     # A policy that sees clouds launches the most.
-    cloud_as_on_cuda(env.point_cloud)
     with ways_of_cuda():
         launches = count_launches(env).counts
         assert unknown_waits(count_syncs(env, 1).counts) == []

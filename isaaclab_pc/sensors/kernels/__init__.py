@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernels of the cloud operator: numba's for the CPU, Warp's for CUDA, giving the same pixels."""
+"""Warp kernels of the clouds, for CPU and CUDA, giving the same pixels."""

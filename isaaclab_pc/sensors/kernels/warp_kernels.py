@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which pixels are valid, on CUDA: those of :mod:`isaaclab_pc.sensors.kernels.numba_kernels`.
-
-The same code runs on the CPU, with blocks and warps of one lane, which is for tests.
-"""
+"""Which pixels are valid: on CUDA in blocks and warps of many lanes, on the CPU of one."""
 
 from typing import Any
 
@@ -23,7 +20,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
 )
 
 # A loop over the grid, which no launch of ours needs, would cost registers.
-# Products are rounded before they are added, as in numba: otherwise points at the faces of the crop would fall on the
+# Products are rounded before they are added, as on the CPU: otherwise points at the faces of the crop would fall on the
 # other side.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 

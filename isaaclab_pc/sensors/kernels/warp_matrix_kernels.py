@@ -8,7 +8,7 @@ import warp as wp
 
 from isaaclab_pc.tensors.pose_kernels import vector
 
-# Products are rounded before they are added, as in numba: the samplers' pixels hang on the last bit.
+# Products are rounded before they are added, as on the CPU: the samplers' pixels hang on the last bit.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 
 

@@ -25,7 +25,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     write_point,
 )
 
-# As in warp_kernels: products are rounded before they are added, as in numba, and no kernel loops over the grid.
+# As in warp_kernels: products are rounded before they are added, as on the CPU, and no kernel loops over the grid.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 
 

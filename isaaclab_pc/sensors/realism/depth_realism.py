@@ -184,7 +184,7 @@ class DepthRealism:
                 env_bits,
                 wp.from_torch(self._no_ids if labels is None else labels),
                 wp.from_torch(image),
-                wp.from_torch(self._no_ids if labels is None else ids),
+                wp.from_torch(self._no_ids if ids is None else ids),
             ],
             device=str(self.device),
             stream=current_stream(self.device),

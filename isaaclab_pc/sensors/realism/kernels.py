@@ -240,10 +240,14 @@ def make_corrupt_pixel(read: Any, may_mix: Any = mixes) -> wp.Function:
         if flies:
             flies = may_mix(source, env, v, u, seen, camera, errors)
         if flies:
-            other = farther(z, read(source, env, v, u - 1, camera), z)
-            other = farther(z, read(source, env, v, u + 1, camera), other)
-            other = farther(z, read(source, env, v - 1, u, camera), other)
-            other = farther(z, read(source, env, v + 1, u, camera), other)
+            other = float(z)
+            side = wp.int32(0)
+            # Not unrolled, since reading may be a ray.
+            while side < 4:
+                along = 2 * (side % 2) - 1
+                across = wp.where(side < 2, along, 0)
+                other = farther(z, read(source, env, v + along - across, u + across, camera), other)
+                side += 1
             if wp.abs(other - seen) > p[EDGE_THRESHOLD]:
                 mixed += errors.share * (other - seen)
         z = mixed

@@ -280,18 +280,6 @@ def torch_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@every_sampler
-@pytest.mark.usefixtures("torch_threads")
-def test_threads_are_torchs_and_do_not_change_the_clouds(sampler: str) -> None:
-    scene = random_scene(10, 13, [(16, 16)])
-    clouds = []
-    for threads in (1, 2, 3, 64):
-        torch.set_num_threads(threads)
-        clouds.append(scene.cloud(32, sampler=sampler))
-        assert torch.get_num_threads() == threads
-    assert all(same(clouds[0], cloud) for cloud in clouds[1:])
-
-
 @pytest.mark.usefixtures("torch_threads")
 def test_one_thread_stays_one_thread() -> None:
     torch.set_num_threads(1)
@@ -321,13 +309,14 @@ def test_a_call_needs_little_memory(sampler: str) -> None:
     operator = scene.operator(256, sampler=sampler)
     candidates = 0 if sampler in ("random", "grid") else 4 * 256 * 256
     scene.sample(operator)
-    assert operator.nbytes == pytest.approx(16 * (256 * 256 + candidates), rel=0.02)
+    bits = 256 * 128 * 128 / 8
+    assert operator.nbytes == pytest.approx(16 * (256 * 256 + candidates) + bits, rel=0.02)
     before = psutil.Process().memory_info().rss
     peak_reset.write_text("5")
     cloud = scene.sample(operator)
     status = Path("/proc/self/status").read_text(encoding="utf-8").split()
     growth = int(status[status.index("VmHWM:") + 1]) * 1024 - before
-    # A byte a pixel, or six where points are compared; a point image would be twelve.
+    # A point image would be twelve bytes a pixel, 50 MiB.
     assert growth < 2 * cloud.points.nbytes + 80 * candidates + (2 << 20)
 
 
@@ -351,8 +340,6 @@ def test_a_call_needs_little_memory(sampler: str) -> None:
         ({"far": math.nan}, "far=nan"),
         ({"far": (1.0, 2.0)}, r"far=\(1.0, 2.0\) must be one depth .* each of the 1 cameras"),
         ({"dtype": "float64"}, "dtype='float64' is unknown: use float16 or float32"),
-        ({"backend": "cuda"}, "backend='cuda' is unknown"),
-        ({"backend": "numba", "device": "meta"}, "device=meta"),
     ],
 )
 def test_an_impossible_cloud_is_refused(changes: dict[str, Any], message: str) -> None:

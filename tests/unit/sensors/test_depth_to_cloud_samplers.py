@@ -4,11 +4,12 @@
 import numpy as np
 import pytest
 import torch
+import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isaaclab_pc.sensors.cloud import Cloud, pixel_order
-from isaaclab_pc.sensors.kernels.numba_kernels import permuted
+from isaaclab_pc.sensors.kernels.warp_base_kernels import permuted
 from isaaclab_pc.sensors.point_sampler import CANDIDATES
 from tests.unit.sensors.cloud_reference import Scene, greedy_farthest, random_scene, voxel_of
 
@@ -54,14 +55,16 @@ def test_random_draws_every_pixel_and_every_pair_alike(
     assert_share(pairs, num_points * (num_points - 1) / (total * (total - 1)))
 
 
-@given(total=st.integers(1, 3000), key=seeds, share=st.floats(0, 1))
-def test_permuted_is_a_permutation_that_does_not_depend_on_how_much_is_read(total: int, key: int, share: float) -> None:
-    ranks = np.full(total, -1, dtype=np.int32)
-    permuted(ranks, total, total, np.uint32(key))
-    np.testing.assert_array_equal(np.sort(ranks), np.arange(total))
-    first = np.full(round(share * total), -1, dtype=np.int32)
-    permuted(first, len(first), total, np.uint32(key))
-    np.testing.assert_array_equal(first, ranks[: len(first)])
+@wp.kernel
+def permute(total: wp.int32, key: wp.uint32, ranks: wp.array(dtype=wp.int32)):  # pyright: ignore
+    ranks[wp.tid()] = permuted(wp.tid(), total, key)  # pyright: ignore
+
+
+@given(total=st.integers(1, 3000), key=seeds)
+def test_permuted_is_a_permutation(total: int, key: int) -> None:
+    ranks = wp.full(total, -1, dtype=wp.int32, device="cpu")
+    wp.launch(permute, dim=total, inputs=[total, key, ranks], device="cpu")
+    np.testing.assert_array_equal(np.sort(ranks.numpy()), np.arange(total))
 
 
 @given(sizes=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=3))

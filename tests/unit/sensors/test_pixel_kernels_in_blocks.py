@@ -15,8 +15,8 @@ from isaaclab_pc.sensors.realism.cfg import (
     StructuredLightNoiseCfg,
 )
 from tests.ptx.launches import interpreted
-from tests.unit.sensors.backend_helpers import scene
 from tests.unit.sensors.realism_helpers import make, make_keys, pinhole
+from tests.unit.sensors.sampler_helpers import scene
 
 SIZES = [(17, 13), (24, 32)]
 NOISES = {

@@ -14,7 +14,7 @@ from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.features import estimate_normals
 from isaaclab_pc.viewer.cloud_recorder import CloudRecorder
-from tests.unit.sensors.backend_helpers import lens_tables
+from tests.unit.sensors.sampler_helpers import lens_tables
 
 pytest.importorskip("onnxruntime")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the cloud operator's Warp kernels on torch tensors."""
+"""Draws the pixels of clouds: runs Warp's kernels on torch tensors."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ MOST_COLUMNS = 2**16
 """Image sizes for which row << 16 | column is a positive int32."""
 
 
-class WarpBackend:
-    """Run the Warp kernels on torch's current stream; they take the pixels that numba takes.
+class PixelSampler:
+    """Draw valid pixels of images, on CUDA on torch's current stream, and on a CPU the same ones.
 
     All memory is allocated once: 0.125 bytes per pixel of all environments, a bit each. A call waits for nothing, so it
     can be captured in a CUDA graph.
@@ -76,10 +76,13 @@ class WarpBackend:
         count: torch.Tensor,
         centers: tuple[torch.Tensor, ...] | None = None,
     ) -> None:
-        """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
+        """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and copy all of ``kept`` to ``points``.
 
-        The arguments are those of :func:`~isaaclab_pc.sensors.kernels.numba_kernels.sample_clouds`, as tensors; its
-        ``points`` are ``kept`` here, and ``points`` are a copy. Both are of one type, float16 or float32.
+        Depths [m], float32, and ids, int32, are (N, H, W) of each camera; ids are not read where ``removed``, (C, ids),
+        is empty. ``matrices``, (N, C, 3, 4), take (z u, z v, z, 1) to the crop's frame, ``to_output``, (N, 3, 4), from
+        there to the points' frame; it is empty where both are one. ``kept`` and ``points``, (N, K, 3), are of one type,
+        float16 or float32, and ``pixels``, (N, K), are numbered through all cameras. The others are those of
+        :class:`DepthToCloud`.
         """
         # The tensors keep their names, since _array keeps their addresses only.
         matrices = matrices.contiguous()

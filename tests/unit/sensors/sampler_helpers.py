@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Inputs of the cloud operator's backends, and what they make of them."""
+"""Inputs of the pixel sampler, and what it makes of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from isaaclab_pc.sensors import DepthToCloud
-from isaaclab_pc.sensors.numba_backend import NumbaBackend
-from isaaclab_pc.sensors.warp_backend import WarpBackend
+from isaaclab_pc.sensors.pixel_sampler import PixelSampler
 
 Sizes = list[tuple[int, int]]
 
@@ -42,7 +41,7 @@ def operator(num_envs: int, sizes: Sizes, num_points: int, sampler: Any, **optio
 
 
 def scene(num_envs: int, sizes: Sizes, seed: int = 0, *, labelled: bool = True, moved: bool = True) -> list[Any]:
-    """Return the arguments of a backend, up to the outputs: wavy surfaces with holes, misses and NaN."""
+    """Return the arguments of a pixel sampler, up to the outputs: wavy surfaces with holes, misses and NaN."""
     generator = torch.Generator().manual_seed(seed)
 
     def rand(*shape: int) -> torch.Tensor:
@@ -84,7 +83,7 @@ def lens_tables(sizes: Sizes) -> tuple[torch.Tensor, ...]:
     return tuple(tables)
 
 
-def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0, centers: Any = None) -> Output:
+def run(sampler: PixelSampler, num_points: int, inputs: list[Any], fill: float = 0.0, centers: Any = None) -> Output:
     num_envs, device = len(inputs[5]), inputs[5].device
     output = Output(
         torch.full((num_envs, num_points, 3), fill, device=device),
@@ -92,13 +91,10 @@ def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0, cen
         torch.full((num_envs, num_points), int(fill), dtype=torch.int32, device=device),
         torch.full((num_envs,), int(fill), dtype=torch.int32, device=device),
     )
-    backend(*inputs, *vars(output).values(), centers)
+    sampler(*inputs, *vars(output).values(), centers=centers)
     return output
 
 
-def backends(device: str, num_envs: int, sizes: Sizes, num_points: int, sampler: str) -> tuple[Any, Any]:
-    """Return both backends; they take matrices, not poses."""
-    reference = operator(num_envs, sizes, num_points, sampler)
-    numba = NumbaBackend(reference)
-    reference.device = torch.empty(0, device=device).device
-    return numba, WarpBackend(reference)
+def pixel_sampler(device: str, num_envs: int, sizes: Sizes, num_points: int, sampler: str) -> PixelSampler:
+    """Return a pixel sampler; it takes matrices, not poses."""
+    return PixelSampler(operator(num_envs, sizes, num_points, sampler, device=device))
