@@ -31,7 +31,7 @@ PACKAGES = (
     *("isaaclab", "rsl-rl-lib", "tensordict", "pyvers", "importlib-metadata", "zipp", "cloudpickle"),
     *("gymnasium", "farama-notifications", "hydra-core", "omegaconf", "antlr4-python3-runtime", "pyyaml"),
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions", "prettytable"),
-    *("wcwidth", "trimesh", "lazy-loader", "numpy", "numba", "llvmlite", "psutil", "nvidia-ml-py", "filelock"),
+    *("wcwidth", "trimesh", "lazy-loader", "numpy", "psutil", "nvidia-ml-py", "filelock"),
     *("rich", "markdown-it-py", "mdurl", "pygments", "h5py", "scipy", "matplotlib", "contourpy", "cycler"),
     *("fonttools", "kiwisolver", "pillow", "pyparsing", "python-dateutil", "six", "packaging", "jinja2"),
     *("markupsafe", "tensorboard", "tensorboard-data-server", "grpcio", "protobuf", "absl-py", "markdown"),
