@@ -293,17 +293,16 @@ class PointCloud(SensorBase):
     def _read_cameras(self, mask: torch.Tensor, error_key: torch.Tensor) -> Views:
         depths = []
         calibrations = []
-        labels: list[Any] = [None] * len(self._cameras)
-        if self._labels is not None and not self.casts_rays:
-            labels = self._labels.read(self._named_cameras)
+        labels = [] if self._labels is None or self.casts_rays else self._labels.read(self._named_cameras)
+        # Where there are labels, those of what is read take their places.
+        ids: list[Any] = labels or [None] * len(self._cameras)
         for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
             data: Any = camera.data
             calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
             if not self.casts_rays:
                 depth = depth_image(camera) if self._depths is None else self._depths[name]
                 if self._realism is not None:
-                    given = calibration[0], error_key, mask, labels[index]
-                    depth, labels[index] = self._realism.corrupt(index, depth, *given)
+                    depth, ids[index] = self._realism.corrupt(index, depth, calibration[0], error_key, mask, ids[index])
                 depths.append(depth)
             if self._realism is not None:
                 calibration = self._realism.calibrate(index, *calibration)

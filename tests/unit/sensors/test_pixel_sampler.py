@@ -37,6 +37,22 @@ def test_the_middle_of_each_pixel_is_what_there_is_without_a_lens(sampler: str) 
     assert run(draw, 64, inputs, centers=tuple(middles)) == expected
 
 
+@samplers
+def test_a_lens_bends_the_ray_of_each_pixel(sampler: str) -> None:
+    sizes = [(17, 13), (24, 32)]
+    inputs, centers = scene(5, sizes, moved=False), lens_tables(sizes)
+    output = run(pixel_sampler("cpu", 5, sizes, 64, sampler), 64, inputs, centers=centers)
+    first_pixel = sizes[0][0] * sizes[0][1]
+    for env in range(5):
+        for pixel, point in zip(output.pixels[env].tolist(), output.points[env], strict=True):
+            camera = int(pixel >= first_pixel)
+            at = pixel - camera * first_pixel
+            depth, center = inputs[0][camera][env].view(-1)[at], centers[camera].view(-1, 2)[at]
+            matrix = inputs[3][env, camera]
+            expected = depth * (matrix[:, :2] @ center + matrix[:, 2]) + matrix[:, 3]
+            torch.testing.assert_close(point, expected, atol=1e-5, rtol=0)
+
+
 @pytest.mark.gpu
 @samplers
 def test_cuda_gives_the_same_cloud_through_lenses(sampler: str) -> None:
@@ -77,6 +93,7 @@ def test_cuda_gives_the_same_cloud_from_poses(sampler: str, dtype: Any) -> None:
         expected, cloud = (make(**poses(make, mask)) for make in (cpu, cuda))
         for name in ("points", "pixels", "count"):
             assert torch.equal(getattr(expected, name), getattr(cloud, name).cpu())
+        assert cloud.points.dtype == expected.points.dtype == getattr(torch, dtype)
 
 
 @devices
