@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from isaaclab_pc.sensors.kernels import warp_matrix_kernels
+from isaaclab_pc.sensors.kernels import matrix_kernels
 from isaaclab_pc.tensors.warp_stream import launch_rows
 
 
@@ -29,7 +29,7 @@ def ray_matrices(
         Matrices that take (z u, z v, z, 1) to the frame, shape (N, C, 3, 4), for pixel coordinates u, v and depth z.
     """
     transforms = torch.empty(*camera_pos.shape[:2], 3, 4, device=camera_pos.device)
-    _fill(warp_matrix_kernels.ray_transforms, transforms, intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
+    _fill(matrix_kernels.ray_transforms, transforms, intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
     return transforms
 
 
@@ -49,7 +49,7 @@ def frame_change(
     to_pos = from_pos if to_pos is None else to_pos
     to_quat = from_quat if to_quat is None else to_quat
     transforms = torch.empty(len(like), 3, 4, device=like.device)
-    _fill(warp_matrix_kernels.frame_changes, transforms, from_pos, from_quat, to_pos, to_quat)
+    _fill(matrix_kernels.frame_changes, transforms, from_pos, from_quat, to_pos, to_quat)
     return transforms
 
 

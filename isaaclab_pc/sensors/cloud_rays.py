@@ -18,9 +18,9 @@ from isaaclab_newton.renderers.segmentation import NewtonSegmentationMapper
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.sensors.cloud import Cloud
-from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_color_kernels, ray_kernels, ray_scene_kernels
+from isaaclab_pc.sensors.kernels import newton_ray_kernels, ray_kernels, ray_scene_kernels
+from isaaclab_pc.sensors.kernels.pixel_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.kernels.ray_place_kernels import PARTS
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lanes_on
 from isaaclab_pc.sensors.point_sampler import CANDIDATES, PointSampler, moved
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 from isaaclab_pc.sensors.realism.kernels import Parameters
@@ -169,7 +169,7 @@ class CloudRays:
         with wp.ScopedStream(current_stream(self.device)):
             poses = wp.empty((k, n), dtype=wp.transformf, device=str(self.device))  # pyright: ignore[reportArgumentType]
             arguments = [wp.from_torch(pixels), self._scene, poses]
-            wp.launch(ray_color_kernels.aim_at_pixels, dim=(n, k), inputs=arguments, device=str(self.device))
+            wp.launch(ray_scene_kernels.aim_at_pixels, dim=(n, k), inputs=arguments, device=str(self.device))
             state = self._renderer.backend.state_0
             self._sensor.update(state, poses, rays, color_image=packed, render_config=self._color_config)
         return colors[..., :3] / 255.0

@@ -9,7 +9,7 @@ import torch
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.normal_kernels import write_normals
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix
+from isaaclab_pc.sensors.kernels.pixel_kernels import Matrix
 from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.tensors.warp_stream import current_stream
 

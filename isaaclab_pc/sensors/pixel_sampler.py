@@ -12,11 +12,8 @@ import warp as wp
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.cloud import pixel_order
-from isaaclab_pc.sensors.kernels import warp_base_kernels as base
-from isaaclab_pc.sensors.kernels import warp_kernels as kernels
-from isaaclab_pc.sensors.kernels import warp_matrix_kernels as matrix_kernels
-from isaaclab_pc.sensors.kernels import warp_rank_kernels as rank_kernels
-from isaaclab_pc.sensors.kernels.warp_base_kernels import WARP_LANES
+from isaaclab_pc.sensors.kernels import matrix_kernels, pixel_kernels, rank_kernels, valid_pixel_kernels
+from isaaclab_pc.sensors.kernels.pixel_kernels import WARP_LANES
 from isaaclab_pc.tensors.warp_stream import current_stream
 
 if TYPE_CHECKING:
@@ -47,7 +44,7 @@ class PixelSampler:
         wp.init()
         self._device = wp.device_from_torch(operator.device)
         self._torch_device = operator.device
-        self._block_lanes, self._warp_lanes = base.lanes_on(str(operator.device))
+        self._block_lanes, self._warp_lanes = pixel_kernels.lanes_on(str(operator.device))
         self._is_grid = operator.sampler == "grid"
 
         self._make_scene(operator)
@@ -57,7 +54,7 @@ class PixelSampler:
         self._words = wp.from_torch(words, dtype=wp.uint32)
 
         # Kernels cannot be compiled while a CUDA graph is captured.
-        wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
+        wp.load_module(valid_pixel_kernels, device=self._device, block_dim=self._block_lanes)
         wp.load_module(matrix_kernels, device=self._device)
         wp.load_module(rank_kernels, device=self._device, block_dim=self._block_lanes)
 
@@ -87,14 +84,14 @@ class PixelSampler:
         # The tensors keep their names, since _array keeps their addresses only.
         matrices = matrices.contiguous()
         to_output = to_output.contiguous()
-        scene = [self._scene, _array(matrices, base.Matrix)]
+        scene = [self._scene, _array(matrices, pixel_kernels.Matrix)]
         wp_mask = _array(mask, wp.bool)
         self._mark(scene, depths, labels, centers, _array(removed, wp.bool), wp_mask)
 
         dtype = wp.dtype_from_torch(points.dtype)
         arguments = [
             *scene,
-            _array(to_output, base.Matrix),
+            _array(to_output, pixel_kernels.Matrix),
             _array(keys, wp.int32),
             wp_mask,
             self._words,
@@ -116,7 +113,7 @@ class PixelSampler:
             # Another type of argument is another kernel, that of a pinhole.
             table = wp.int32(0) if centers is None else wp.uint64(camera.centers)
             self._launch(
-                kernels.MARK[type(table)],
+                valid_pixel_kernels.MARK[type(table)],
                 (num_envs << env_bits) * self._warp_lanes,
                 [index, camera, table, _array(classes, wp.int32), removed, env_bits, *scene, mask, self._words],
             )
@@ -139,7 +136,7 @@ class PixelSampler:
                     f"An image of {height} x {width} pixels is more than Warp's kernels number: use at most "
                     f"{MOST_ROWS} x {MOST_COLUMNS}."
                 )
-            camera = base.Camera()
+            camera = pixel_kernels.Camera()
             camera.width = width
             camera.num_pixels = height * width
             camera.first_pixel = first_pixel
@@ -162,8 +159,8 @@ class PixelSampler:
             first_pixel = last_pixel
             first_word += camera.num_words
 
-        self._scene = base.Scene()
-        self._scene.cameras = wp.array(self._cameras, dtype=base.Camera, device=self._device)
+        self._scene = pixel_kernels.Scene()
+        self._scene.cameras = wp.array(self._cameras, dtype=pixel_kernels.Camera, device=self._device)
         self._scene.order = wp.array(np.concatenate(slots), dtype=wp.int32, device=self._device)
         self._scene.crop_lower, self._scene.crop_upper = (wp.vec3f(*corner) for corner in operator.crop.tolist())
 

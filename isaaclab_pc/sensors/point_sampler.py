@@ -11,7 +11,7 @@ import warp as wp
 
 from isaaclab_pc.sensors.cloud import Cloud, pixel_order
 from isaaclab_pc.sensors.cloud_checks import Sampler
-from isaaclab_pc.sensors.kernels import warp_base_kernels, warp_farthest_kernels
+from isaaclab_pc.sensors.kernels import farthest_kernels, pixel_kernels
 from isaaclab_pc.tensors import keyed_random_kernels
 from isaaclab_pc.tensors.keyed_random import keyed_uniform
 from isaaclab_pc.tensors.warp_stream import current_stream
@@ -54,10 +54,10 @@ class PointSampler:
             _, self._voxels_y, self._voxels_z = ((crop[1] - crop[0]) / voxel_size + 2.0).astype(int).tolist()
 
         # Kernels cannot be compiled while a CUDA graph is captured.
-        lanes, _ = warp_base_kernels.lanes_on(str(device))
+        lanes, _ = pixel_kernels.lanes_on(str(device))
         wp.load_module(keyed_random_kernels, device=str(device), block_dim=lanes)
         if sampler == "fps":
-            wp.load_module(warp_farthest_kernels, device=str(device), block_dim=lanes)
+            wp.load_module(farthest_kernels, device=str(device), block_dim=lanes)
 
     def __call__(self, cloud: Cloud, keys: torch.Tensor) -> Cloud:
         """Choose of candidates in the crop's frame; ``keys`` (N,) key the draws."""
@@ -107,9 +107,9 @@ class PointSampler:
         picks = torch.zeros(len(keys), self._num_points, dtype=torch.int32, device=keys.device)
         # float32 may round a share just below 1 up to all of them.
         picks[:, 0] = (_draw(keys, 1)[:, 0] * cloud.count).int().clamp(max=cloud.count - 1)
-        lanes, _ = warp_base_kernels.lanes_on(str(keys.device))
+        lanes, _ = pixel_kernels.lanes_on(str(keys.device))
         wp.launch(
-            warp_farthest_kernels.pick_farthest,
+            farthest_kernels.pick_farthest,
             dim=len(keys) * lanes,
             inputs=[
                 wp.from_torch(cloud.points, dtype=wp.vec3f),

@@ -17,8 +17,8 @@ import torch
 import warp as wp
 from warp._src.codegen import Struct
 
-from isaaclab_pc.sensors.kernels import warp_base_kernels
-from isaaclab_pc.sensors.kernels.warp_base_kernels import BLOCK_LANES, WARP_LANES
+from isaaclab_pc.sensors.kernels import pixel_kernels
+from isaaclab_pc.sensors.kernels.pixel_kernels import BLOCK_LANES, WARP_LANES
 from tests.ptx.machine import Machine
 from tests.ptx.memory import GlobalMemory
 from tests.ptx.parser import Module, parse
@@ -119,6 +119,6 @@ def interpreted() -> Iterator[Interpreter]:
     with (
         mock.patch.object(wp, "launch", interpreter.launch),
         mock.patch.object(wp, "load_module"),
-        mock.patch.object(warp_base_kernels, "lanes_on", return_value=(BLOCK_LANES, WARP_LANES)),
+        mock.patch.object(pixel_kernels, "lanes_on", return_value=(BLOCK_LANES, WARP_LANES)),
     ):
         yield interpreter

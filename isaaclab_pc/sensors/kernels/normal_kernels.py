@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, lower_bits
+from isaaclab_pc.sensors.kernels.pixel_kernels import Matrix, lower_bits
 
 
 @wp.func

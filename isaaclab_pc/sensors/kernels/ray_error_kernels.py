@@ -7,6 +7,7 @@ far: the boxes around the shapes, moved by as much, must meet its line within th
 
 import warp as wp
 
+from isaaclab_pc.sensors.kernels.pixel_kernels import Matrix, unprojected
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
     Scene,
     center_of_pixel,
@@ -15,7 +16,6 @@ from isaaclab_pc.sensors.kernels.ray_scene_kernels import (
     pinhole_of,
     world_ray,
 )
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix, unprojected
 from isaaclab_pc.sensors.realism.kernels import (
     DISPARITY_STEP,
     GAUSSIAN,

@@ -11,11 +11,7 @@ from typing import Any
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import NO_HIT
-from isaaclab_pc.sensors.kernels.ray_error_kernels import may_be_valid, may_mix
-from isaaclab_pc.sensors.kernels.ray_place_kernels import Place, make_places, num_leaves_of
-from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, center_of_pixel, pinhole_of, world_ray
-from isaaclab_pc.sensors.kernels.ray_tail_kernels import drawn_from_tail, steepest_ratio, tail_of
-from isaaclab_pc.sensors.kernels.warp_base_kernels import (
+from isaaclab_pc.sensors.kernels.pixel_kernels import (
     BLOCK_LANES,
     Matrix,
     block_bits,
@@ -25,6 +21,10 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     sync_block,
     unprojected,
 )
+from isaaclab_pc.sensors.kernels.ray_error_kernels import may_be_valid, may_mix
+from isaaclab_pc.sensors.kernels.ray_place_kernels import Place, make_places, num_leaves_of
+from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, center_of_pixel, pinhole_of, world_ray
+from isaaclab_pc.sensors.kernels.ray_tail_kernels import drawn_from_tail, steepest_ratio, tail_of
 from isaaclab_pc.sensors.realism.kernels import (
     MAX_INCIDENCE,
     SHADOW_BASELINE,

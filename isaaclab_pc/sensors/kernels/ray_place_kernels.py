@@ -5,10 +5,10 @@ from typing import Any
 
 import warp as wp
 
+from isaaclab_pc.sensors.kernels.pixel_kernels import permuted, sync_block
 from isaaclab_pc.sensors.kernels.ray_error_kernels import errant_rectangle, is_beside
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, crop_box, leaf_rectangle
 from isaaclab_pc.sensors.kernels.ray_tail_kernels import NO_TAIL, share_of_tail, steepest_ratio, tail_of_rectangle
-from isaaclab_pc.sensors.kernels.warp_base_kernels import permuted, sync_block
 from isaaclab_pc.sensors.realism.kernels import FLYING_PIXELS
 
 PARTS = wp.constant(4)

@@ -4,7 +4,7 @@
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import Shapes
-from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix
+from isaaclab_pc.sensors.kernels.pixel_kernels import Matrix
 from isaaclab_pc.sensors.realism.kernels import Camera as ErrorCamera
 from isaaclab_pc.sensors.realism.kernels import Parameters
 
@@ -197,3 +197,21 @@ def leaf_rectangle(
     if lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]:
         return image_rectangle(lower, upper, margin, scene.cameras[index], env)
     return wp.vec4i(0, 0, 0, 0)
+
+
+@wp.kernel(enable_backward=False)
+def aim_at_pixels(pixels: wp.array2d(dtype=wp.int32), scene: Scene, poses: wp.array2d(dtype=wp.transformf)):
+    """Aim a camera of one pixel at each point, for Newton's renderer to colour it.
+
+    Writes poses, (K, N), that look along the rays of a cloud's pixels, (N, K), numbered through all cameras.
+    """
+    env, k = wp.tid()
+    pixel = pixels[env, k]
+    index = scene.cameras.shape[0] - 1
+    while pixel < scene.cameras[index].first_pixel:
+        index -= 1
+
+    camera = scene.cameras[index]
+    place = pixel - camera.first_pixel
+    ray = world_ray(place // camera.width, place % camera.width, camera, env)
+    poses[k, env] = wp.transformf(ray.origin, wp.quat_between_vectors(wp.vec3f(0.0, 0.0, -1.0), ray.direction))

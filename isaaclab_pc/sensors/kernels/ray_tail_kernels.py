@@ -9,8 +9,8 @@ drawn as have such a sum, and their numbers are drawn from the tail of its distr
 import warp as wp
 
 from isaaclab_pc.sensors.kernels.newton_ray_kernels import BOX
+from isaaclab_pc.sensors.kernels.pixel_kernels import unprojected
 from isaaclab_pc.sensors.kernels.ray_scene_kernels import Scene, pinhole_of
-from isaaclab_pc.sensors.kernels.warp_base_kernels import unprojected
 from isaaclab_pc.sensors.realism.kernels import (
     DISPARITY_STEP,
     MAX_ANGLE_RATIO,

@@ -10,7 +10,7 @@ import torch
 import warp as wp
 from isaaclab.utils.math import quat_apply, quat_from_angle_axis, quat_mul
 
-from isaaclab_pc.sensors.kernels import warp_base_kernels
+from isaaclab_pc.sensors.kernels import pixel_kernels
 from isaaclab_pc.sensors.realism import kernels
 from isaaclab_pc.sensors.realism.cfg import (
     DepthRealismCfg,
@@ -169,7 +169,7 @@ class DepthRealism:
         self._images[camera] = image, ids
 
         # On a GPU a warp has one row or two, so that neighbouring threads read neighbouring pixels.
-        _, warp_lanes = warp_base_kernels.lanes_on(str(self.device))
+        _, warp_lanes = pixel_kernels.lanes_on(str(self.device))
         env_bits = height.bit_length() - 1 if warp_lanes > 1 else 0
         wp.launch(
             kernels.corrupt_depth,

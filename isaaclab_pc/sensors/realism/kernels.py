@@ -5,7 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from isaaclab_pc.sensors.kernels.warp_base_kernels import lower_bits, warp_bits
+from isaaclab_pc.sensors.kernels.pixel_kernels import lower_bits, warp_bits
 
 # Values of MODEL.
 NO_NOISE = wp.constant(0.0)

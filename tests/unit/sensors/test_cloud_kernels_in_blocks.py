@@ -87,7 +87,7 @@ def test_a_warp_may_look_at_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(sizes, 50, "grid", scene(3, sizes))
 
 
-@pytest.mark.parametrize("name", ["warp_kernels", "warp_rank_kernels", "warp_matrix_kernels"])
+@pytest.mark.parametrize("name", ["valid_pixel_kernels", "rank_kernels", "matrix_kernels"])
 def test_the_assembler_may_not_fuse_products_and_sums(name: str) -> None:
     # Those without a rounding it may; the pixels would no longer be the CPU's.
     entries = compiled(f"isaaclab_pc.sensors.kernels.{name}")[0].entries.values()

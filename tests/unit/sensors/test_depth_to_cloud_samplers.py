@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isaaclab_pc.sensors.cloud import Cloud, pixel_order
-from isaaclab_pc.sensors.kernels.warp_base_kernels import permuted
+from isaaclab_pc.sensors.kernels.pixel_kernels import permuted
 from isaaclab_pc.sensors.point_sampler import CANDIDATES
 from tests.unit.sensors.cloud_reference import Scene, greedy_farthest, random_scene, voxel_of
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The samplers ``random`` and ``grid`` on CUDA: from bits to points in one kernel, a block for each environment.
+"""The samplers ``random`` and ``grid``: from bits to points in one kernel, a block for each environment on CUDA.
 
 Each thread counts the members of its share of an environment's words, the block adds up these counts, and a rank is
 looked up first among the threads, in shared memory, and then in one thread's words.
@@ -9,7 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from isaaclab_pc.sensors.kernels.warp_base_kernels import (
+from isaaclab_pc.sensors.kernels.pixel_kernels import (
     BLOCK_LANES,
     Matrix,
     Scene,
@@ -25,7 +25,7 @@ from isaaclab_pc.sensors.kernels.warp_base_kernels import (
     write_point,
 )
 
-# As in warp_kernels: products are rounded before they are added, as on the CPU, and no kernel loops over the grid.
+# As in valid_pixel_kernels: products are rounded before they are added, and no kernel loops over the grid.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 
 

@@ -6,7 +6,7 @@ The greedy rule (Eldar et al. 1997), exactly; of equally far points the first on
 
 import warp as wp
 
-from isaaclab_pc.sensors.kernels.warp_base_kernels import block_bits, lower_bits
+from isaaclab_pc.sensors.kernels.pixel_kernels import block_bits, lower_bits
 
 ALL_BITS = wp.constant(wp.uint32(0xFFFFFFFF))
 

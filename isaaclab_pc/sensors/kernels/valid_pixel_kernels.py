@@ -5,7 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from isaaclab_pc.sensors.kernels.warp_base_kernels import (
+from isaaclab_pc.sensors.kernels.pixel_kernels import (
     Camera,
     Matrix,
     Scene,
