@@ -133,10 +133,10 @@ class RobotInputs:
         check_frames(self._policy.description, {"policy": vector[None]}, None)
         self._vectors.add(stamp, vector)
         frames = [{"policy": value} for _, value in self._vectors.last(self._policy.length, self._period)]
-        stamps = {"joints_stamp": stamp}
+        stamps = {"joints": stamp}
         if self._cameras:
             camera = self._topics[self._cameras[0]]
-            stamps["camera_stamp"] = camera.newest
+            stamps["camera"] = camera.newest
             wanted = [at for at, _ in camera.last(self._policy.length, self._period)]
             self._seen = {at: self._seen.get(at) or self._see(at, vector) for at in dict.fromkeys(wanted)}
             frames = [self._seen[at] | frame for at, frame in zip(wanted, frames, strict=True)]

@@ -5,7 +5,7 @@ Write a :class:`Driver` around your robot's and your camera's clients, and run::
 
     loop = PolicyLoop(ExportedPolicy(Path("logs/pretrained/lift/export")), Limits(workspace_lower=(0.3, -0.3, 0.02)))
     drive(loop, MyDriver())
-    loop.save_log(Path("log.npz"))
+    loop.save_log(Path("log.hdf5"))
 
 What the driver gives, by topic, with the types of examples/robot_messages.py:
 
@@ -26,6 +26,8 @@ no program can watch over its own end.
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -89,11 +91,13 @@ class PolicyLoop:
         self._inputs = RobotInputs(policy, limits.max_age_s, base_frame)
         self._commands = Commands(policy.description, limits)
         self._last_action = np.zeros(self._commands.size)
-        self.log: deque[dict[str, Any]] = deque(maxlen=_LOGGED_STEPS)
-        """Inputs, action, command and times of the last steps."""
+        self._episode = 0
+        self.log: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_LOGGED_STEPS)
+        """The last steps: the episode, and by name what :meth:`save_log` writes."""
 
     def reset(self) -> None:
         """Start an episode."""
+        self._episode += 1
         self._policy.reset()
         self._inputs.reset()
         self._last_action = np.zeros(self._commands.size)
@@ -119,20 +123,32 @@ class PolicyLoop:
 
         self._last_action = self._policy.clip(action)
         command = self._commands.make(self._last_action, reading.now, *self._inputs.state())
-        row = {**{name: value[0] for name, value in inputs.items()}, "action": action, "now": reading.now, **stamps}
-        row |= {f"command_{name}": value for name, value in command.parts.items()}
-        self.log.append({**row, "latency": time.perf_counter() - begin})
+        row: dict[str, Any] = {"actions": self._last_action, "times/now": reading.now}
+        row |= {f"obs/{name}": value[0] for name, value in inputs.items()}
+        row |= {f"times/{name}": stamp for name, stamp in stamps.items()}
+        row |= {f"commands/{name}": value for name, value in command.parts.items()}
+        self.log.append((self._episode, {**row, "latency": time.perf_counter() - begin}))
         return command
 
     def save_log(self, path: Path) -> None:
-        """Write the last steps, five minutes of them, to an npz file, one row each.
+        """Write the last steps, five minutes of them, in the layout of demonstrations: ``train.py demos=`` reads it.
 
-        Inputs by name, ``action`` (S, A), ``command_<part>``; ``now``, ``joints_stamp`` and ``camera_stamp`` by the
-        driver's clock, ``latency`` from the messages to the command [s].
+        Each episode is a group ``data/demo_<i>`` of T steps: ``actions`` (T, A), clipped; ``obs/<input>``;
+        ``commands/<part>``; ``times/now``, ``times/joints`` and ``times/camera`` by the driver's clock, and ``latency``
+        from the messages to the command [s]. Needs h5py.
         """
-        names = self.log[0] if self.log else {}
-        arrays: dict[str, Any] = {name: np.stack([row[name] for row in self.log]) for name in names}
-        np.savez_compressed(path, **arrays)
+        # The loop itself runs where there is none.
+        import h5py
+
+        episodes = [[row for _, row in rows] for _, rows in itertools.groupby(self.log, key=lambda step: step[0])]
+        with h5py.File(path, "w") as file:
+            data = file.create_group("data")
+            data.attrs.update(total=len(self.log), env_args=json.dumps({"description": self._policy.description}))
+            for index, rows in enumerate(episodes):
+                demo = data.create_group(f"demo_{index}")
+                demo.attrs["num_samples"] = len(rows)
+                for name in rows[0]:
+                    demo.create_dataset(name, data=np.stack([row[name] for row in rows]), compression="gzip")
 
 
 def drive(loop: PolicyLoop, driver: Driver) -> None:

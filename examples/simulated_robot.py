@@ -292,7 +292,7 @@ def run(folder: Path, settings: Settings, limits: Limits, log: Path | None) -> R
     if not isinstance(received, Results):
         raise ConfigError(f"the simulator ended: {received}; see {simulator_log}.")
 
-    latency = 1e3 * np.array([row["latency"] for loop in loops for row in loop.log])
+    latency = 1e3 * np.array([row["latency"] for loop in loops for _, row in loop.log])
     print(f"success {np.mean(received.successes):.1%} of {len(received.successes)} episodes")
     print(f"messages to command: median {np.median(latency):.2f} ms, p99 {np.percentile(latency, 99):.2f} ms")
     if settings.compare:
@@ -327,7 +327,7 @@ def main() -> None:
     parser.add_argument("--images", action="store_true", help="publish depth images instead of points")
     parser.add_argument("--compare", action="store_true", help="with the learning library's actions")
     parser.add_argument("--max-speed", type=float, default=FASTEST, help="of the tool [m/s]")
-    parser.add_argument("--log", type=Path, help="npz file for the first robot's steps")
+    parser.add_argument("--log", type=Path, help="HDF5 file for the first robot's steps")
     given = parser.parse_args()
     try:
         if given.images and given.num_envs > 1:

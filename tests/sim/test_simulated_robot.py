@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """examples/simulated_robot.py: an exported policy closes the loop through a robot's messages alone."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -24,17 +27,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_policy_lifts_by_points_and_acts_as_in_the_simulator(folder: Path) -> None:
-    arguments = ("--num-envs", "4", "--compare", "--log", "log.npz")
+    arguments = ("--num-envs", "4", "--compare", "--log", "log.hdf5")
     output = run_program(folder, "examples/simulated_robot.py", str(folder), *arguments)
     assert "success 100.0% of 4 episodes" in output
     ((difference, steps),) = re.findall(r"as the runner's to (\S+) over (\d+) steps", output)
     assert float(difference) <= TOLERANCE
 
-    log = np.load(folder / "log.npz")
-    assert 4 * len(log["action"]) == int(steps) > 0
-    assert log["points"].shape[1:] == (3, 128, 3)
-    np.testing.assert_allclose(np.diff(log["now"]), 1.0 / 30.0)
-    np.testing.assert_allclose(log["command_tool_translation"], 0.03 * log["action"][:, :3].clip(-1.0, 1.0), atol=1e-6)
+    with h5py.File(folder / "log.hdf5") as file:
+        log: Any = file["data/demo_0"]
+        assert 4 * len(log["actions"]) == int(steps) > 0
+        assert log["obs/points"].shape[1:] == (3, 128, 3)
+        np.testing.assert_allclose(np.diff(log["times/now"]), 1.0 / 30.0)
+        np.testing.assert_allclose(log["commands/tool_translation"], 0.03 * log["actions"][:, :3], atol=1e-6)
+
+    # What a robot did can be learned from.
+    settings = ("task=lift", "sim2real=true", "num_envs=4", "max_iterations=1", "eval.episodes=4", "physics=ovphysx")
+    run_program(folder, "scripts/train.py", *settings, "demos=log.hdf5")
+    (run,) = folder.glob("logs/rsl_rl/lift/*/iterations.jsonl")
+    assert json.loads(run.read_text(encoding="utf-8"))["metrics"]["Learner/updates"] > 0
 
 
 def test_the_policy_lifts_by_depth_images(folder: Path) -> None:

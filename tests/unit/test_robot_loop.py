@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import h5py
 import numpy as np
 import onnx
 import pytest
@@ -23,6 +24,9 @@ from robot_loop import PolicyLoop, Reading, drive
 from robot_messages import CameraInfo, Image, JointState, Message, PoseStamped, write_points
 from scipy.spatial.transform import Rotation
 
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.rsl_rl.replay import num_steps_of
+from isaaclab_pc.workers.check_demos import check_demos
 from tests.exported import FRAMES, LOWER, NUM_POINTS, SIZES, UPPER, columns, write_export
 
 PERIOD = 1.0 / 30.0
@@ -121,17 +125,29 @@ def test_images_give_the_recorded_actions_and_a_log(exported: Path, sample, tmp_
     driver = Recorded([Reading(at, image_messages(sample, row, at), row == 0) for row, at in enumerate(times)])
     loop = PolicyLoop(ExportedPolicy(exported))
     drive(loop, driver)
-    loop.save_log(tmp_path / "log.npz")
+    drive(loop, Recorded([Reading(9.0, image_messages(sample, 0, 9.0), True)]))
+    loop.save_log(tmp_path / "log.hdf5")
 
-    log = np.load(tmp_path / "log.npz")
-    np.testing.assert_allclose(log["action"], sample["actions"], atol=1e-5)
-    np.testing.assert_allclose(log["camera_stamp"], times)
-    clipped = log["action"][:-1].clip(-1.0, 1.0)
-    np.testing.assert_allclose(log["policy"][1:, columns("last_action")], clipped, atol=1e-6)
-    assert (log["policy"][0, columns("last_action")] == 0.0).all()
+    with h5py.File(tmp_path / "log.hdf5") as file:
+        data: Any = file["data"]
+        assert (data.attrs["total"], [data[name].attrs["num_samples"] for name in data]) == (FRAMES + 1, [FRAMES, 1])
+        log: dict[str, np.ndarray] = {}
+        data["demo_0"].visititems(lambda name, item: log.update({name: item[:]} if hasattr(item, "shape") else {}))
+    clipped = sample["actions"].clip(-1.0, 1.0)
+    np.testing.assert_allclose(log["actions"], clipped, atol=1e-5)
+    np.testing.assert_allclose(log["times/camera"], times)
+    np.testing.assert_allclose(log["obs/policy"][1:, columns("last_action")], log["actions"][:-1], atol=1e-6)
+    assert (log["obs/policy"][0, columns("last_action")] == 0.0).all()
     sent = np.array([command.parts["tool_translation"] for command in driver.commands])
-    np.testing.assert_array_equal(sent, log["command_tool_translation"])
+    np.testing.assert_array_equal(sent, log["commands/tool_translation"])
     assert driver.reasons == ["the program ends."]
+
+    # What a robot did can be learned from, where actions and observations mean the same.
+    description = ExportedPolicy(exported).description
+    assert num_steps_of(tmp_path / "log.hdf5") == FRAMES + 1
+    check_demos(str(tmp_path / "log.hdf5"), description)
+    with pytest.raises(ConfigError, match="rate_hz"):
+        check_demos(str(tmp_path / "log.hdf5"), {**description, "output": {**OUTPUT, "rate_hz": 15.0}})
 
 
 @pytest.fixture
@@ -142,7 +158,7 @@ def points() -> np.ndarray:
 def test_points_give_the_action_of_their_cloud(exported: Path, sample, points: np.ndarray) -> None:
     loop = PolicyLoop(ExportedPolicy(exported))
     loop.react(Reading(0.0, cloud_messages(sample, 0.0, points), True))
-    np.testing.assert_allclose(loop.log[0]["action"], expected_action(sample, points), atol=1e-4)
+    np.testing.assert_allclose(loop.log[0][1]["actions"], expected_action(sample, points), atol=1e-4)
 
 
 def test_poses_may_be_of_the_base_and_quaternions_of_either_sign(exported: Path, sample, points: np.ndarray) -> None:
@@ -161,8 +177,8 @@ def test_poses_may_be_of_the_base_and_quaternions_of_either_sign(exported: Path,
     messages = [(topic, in_base(message)) for topic, message in cloud_messages(sample, 0.0, points)]
     loop = PolicyLoop(ExportedPolicy(exported))
     loop.react(Reading(0.0, messages, True))
-    np.testing.assert_allclose(loop.log[0]["action"], expected_action(sample, points), atol=1e-3)
-    np.testing.assert_allclose(loop.log[0]["policy"], sample["policy"][0], atol=1e-5)
+    np.testing.assert_allclose(loop.log[0][1]["actions"], expected_action(sample, points), atol=1e-3)
+    np.testing.assert_allclose(loop.log[0][1]["obs/policy"], sample["policy"][0], atol=1e-5)
 
 
 def write_two_frames(folder: Path) -> None:
@@ -196,9 +212,9 @@ def test_clouds_that_come_late_or_twice_are_seen_at_their_times(exported: Path, 
         loop.react(Reading(PERIOD * index, messages, index == 0))
 
     older = [expected_action(sample, clouds[index]) for index in (0, 0, 0, 2)]
-    np.testing.assert_allclose([row["action"] for row in loop.log], older, atol=1e-4)
+    np.testing.assert_allclose([row["actions"] for _, row in loop.log], older, atol=1e-4)
     loop.react(Reading(9.0, cloud_messages(sample, 9.0, clouds[1]), True))
-    np.testing.assert_allclose(loop.log[-1]["action"], expected_action(sample, clouds[1]), atol=1e-4)
+    np.testing.assert_allclose(loop.log[-1][1]["actions"], expected_action(sample, clouds[1]), atol=1e-4)
 
 
 def test_a_policy_of_depth_images_reads_those_of_its_size(tmp_path: Path) -> None:
