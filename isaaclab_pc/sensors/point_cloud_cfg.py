@@ -113,7 +113,7 @@ class PointCloudCfg(SensorBaseCfg):
 
     realism: DepthRealismCfg | tuple[DepthRealismCfg, ...] | None = None
     """Errors of a real depth camera, or of several, of which each environment draws one at each reset; None is the
-    renderer's exact depth."""
+    renderer's exact depth, and so is one of several that has no errors, for all cameras."""
 
     realism_of: dict[str, DepthRealismCfg] = field(default_factory=dict)
     """Errors of single cameras, by name, in the place of those of ``realism`` where that is given: those of a

@@ -69,8 +69,9 @@ class PointsSettings(Settings):
     remove_robot: bool | None = None
     """true drops the robot's own pixels."""
 
-    realism: Literal["none", "structured_light", "stereo", "mixed"] | None = None
-    """Depth errors of such a camera are added; mixed draws one of the two in each environment at each reset."""
+    realism: Literal["none", "structured_light", "stereo", "mixed", "mixed_with_none"] | None = None
+    """Depth errors of such a camera are added; mixed draws one of the two in each environment at each reset,
+    mixed_with_none one of them or none."""
 
     dtype: Literal["float16", "float32"] | None = None
     """How points are stored; arithmetic is float32."""

@@ -50,10 +50,10 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
 def _apply_realism(points: Any, kind: str | None, overrides: Sequence[str]) -> None:
     # Isaac Lab's configs load no sooner than the worker's simulator.
     from isaaclab_pc.sensors import stereo, structured_light
-    from isaaclab_pc.sensors.realism.cfg import as_cfgs
+    from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, as_cfgs
 
     known_cameras = {"structured_light": structured_light, "stereo": stereo}
-    if kind == "mixed":
+    if kind in ("mixed", "mixed_with_none"):
         points.realism = tuple(camera() for camera in known_cameras.values())
     elif kind is not None:
         points.realism = known_cameras[kind]() if kind in known_cameras else None
@@ -78,3 +78,6 @@ def _apply_realism(points: Any, kind: str | None, overrides: Sequence[str]) -> N
                 setattr(owner, name, parse_value(text))
     for camera in cameras:
         camera.check(_REALISM.rstrip("."))
+    if kind == "mixed_with_none":
+        # Only now: no override may give it an error.
+        points.realism = (*as_cfgs(points.realism), DepthRealismCfg())

@@ -55,7 +55,8 @@ class DepthRealism:
         """Allocate what an episode keeps, and draw the first.
 
         Args:
-            cfg: Which errors; of several, each environment draws one at each reset.
+            cfg: Which errors; of several, each environment draws one at each reset. One without errors stands for
+                perfect depth of all cameras.
             image_sizes: Height and width [px] of each camera's image.
             num_envs: Number of environments, N.
             device: Torch device.
@@ -81,6 +82,7 @@ class DepthRealism:
         for position, camera in enumerate(of_cameras):
             own[camera] = len(drawn) + position
         self._own = torch.tensor(own, device=self.device)
+        self._is_perfect = torch.tensor([one == DepthRealismCfg() for one in drawn], device=self.device)
 
         self._read_settings([float("inf")] * len(self._sizes) if far is None else far)
         self._allocate_calibration()
@@ -105,7 +107,8 @@ class DepthRealism:
 
         unit = self._draw(keys, _PIXEL_STREAM, kernels.NUM_COLUMNS + 1)
         of_env = (unit[:, -1] * self._num_drawn).long()
-        chosen = torch.where(self._own < 0, of_env[:, None], self._own)
+        own = torch.where(self._is_perfect[of_env, None], -1, self._own)
+        chosen = torch.where(own < 0, of_env[:, None], own)
         if self.corrupts:
             drawn = self._low[chosen] + unit[:, None, :-1] * self._span[chosen]
             _overwrite(self.parameters, mask, drawn)

@@ -156,6 +156,25 @@ def test_a_camera_with_errors_of_its_own_has_those_and_the_frames_age_of_the_oth
     assert torch.equal(delayed, torch.ones(num_envs))
 
 
+def test_an_environment_that_draws_no_errors_has_none_in_any_camera() -> None:
+    num_envs, size = 60, 12
+    own = DepthRealismCfg(noise=GaussianNoiseCfg(std=0.01), rotation_jitter=0.1)
+    kinds = (replace(everything(), latency=1), DepthRealismCfg())
+    realism = DepthRealism(kinds, [(size, size)] * 2, num_envs, "cpu", of_cameras={1: own})
+    depth, intrinsics, keys = 1.0 + torch.rand(num_envs, size, size), pinhole(num_envs, size), make_keys(num_envs)
+    pos, quat = poses(num_envs)
+    is_exact = []
+    for camera in (0, 1):
+        read = realism.corrupt(camera, depth, intrinsics, keys)[0]
+        turned = realism.calibrate(camera, intrinsics, pos, quat)[2]
+        is_exact += [(read == depth).flatten(1).all(dim=1), (turned - quat).abs().amax(dim=1) < 1e-6]
+    for frame in range(3):
+        (delayed,) = realism.delay(torch.full((num_envs,), float(frame)))
+    is_exact.append(delayed == 2.0)
+    assert num_envs / 4 < is_exact[0].sum() < num_envs * 3 / 4
+    assert all(torch.equal(one, is_exact[0]) for one in is_exact)
+
+
 def test_what_is_drawn_for_an_episode_is_independent() -> None:
     num_envs = 900
     cfg = DepthRealismCfg(noise=GaussianNoiseCfg(std=(0.0, 0.1)), position_jitter=0.1, latency=(1, 4))

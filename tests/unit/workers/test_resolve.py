@@ -19,6 +19,7 @@ from isaaclab_pc.envs.arm_control import arm_action_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.physics.apply import PRESETS
+from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg
 from isaaclab_pc.workers import resolve as resolving
 from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, _fields
 from isaaclab_pc.workers.resolve import resolve
@@ -104,6 +105,9 @@ def test_single_errors_of_a_camera_are_set_after_the_camera_itself():
     structured, stereo = resolved("points.realism=mixed", *overrides).env_cfg.scene.points.realism
     assert (structured.min_range, structured.dropout) == (0.4, 0.5)
     assert (stereo.min_range, stereo.dropout, stereo.noise.lateral_std) == (0.17, 0.5, 2)
+    *cameras, none = resolved("points.realism=mixed_with_none", *overrides).env_cfg.scene.points.realism
+    assert [camera.dropout for camera in cameras] == [0.5, 0.5]
+    assert none == DepthRealismCfg()
 
 
 def test_sim2real_is_for_fields_that_may_still_be_given():
