@@ -57,6 +57,10 @@ class ImitationCfg:
     small_error: float = 0.1
     """Error of an action below which the loss is squared, and above which it is absolute."""
 
+    long_motion_discount: float = 0.0
+    """How much less the errors of long motions count: a sample weighs as 1 / (1 + long_motion_discount * length), with
+    the length of the teacher's action without the gripper. 0 weighs all alike."""
+
     gripper_gain: float = 4.0
     """The logit of an open gripper where the student's last action is 1."""
 

@@ -84,7 +84,7 @@ _BOUNDS: Mapping[str, Any] = {
     r"env\.(decimation|scene\.\w+\.width|scene\.\w+\.height)": _Count,
     r"agent\..*(gamma|lam|tau|gae_lambda|discount_factor|expert_share)": _Share,
     r"agent\..*learning_rate": _Rate,
-    r"agent\..*(_coef|_loss_scale|value_clip|grad_norm_clip)": _NotNegative,
+    r"agent\..*(_coef|_loss_scale|value_clip|grad_norm_clip|motion_discount)": _NotNegative,
     r"agent\..*(clip|clip_param|clip_range|_kl|kl_threshold|grad_norm|init_std)": _Positive,
     r"agent\..*(epochs|max_iterations|mini_?batches|batch_size|timesteps)": _Count,
     r"agent\..*(_samples|samples_per_update|num_steps_per_env|horizon_length|rollouts|n_steps)": _Count,

@@ -252,7 +252,7 @@ class ReplayDistillation(Distillation):
         size = max(1, self._new_samples // self._settings.num_mini_batches)
         total = torch.zeros(2, device=self.device)
         for obs, labels in self.replay.minibatches(steps, size):
-            losses = imitation_loss(self.student(obs), labels, self._settings.small_error, self._gripper_gain)
+            losses = imitation_loss(self.student(obs), labels, self._settings, self._gripper_gain)
             self.optimizer.zero_grad()
             losses.sum().backward()
             if self.is_multi_gpu:
@@ -371,13 +371,14 @@ def decay(progress: float, constant_share: float) -> float:
     return _LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * fallen)) / 2.0
 
 
-def imitation_loss(means: Tensor, labels: Tensor, small_error: float, gripper_gain: float | None) -> Tensor:
+def imitation_loss(means: Tensor, labels: Tensor, settings: ImitationCfg, gripper_gain: float | None) -> Tensor:
     """Return the losses of arm and gripper, shape (2,): the student's means against the teacher's actions, (B, A).
 
     The arm's part is a Huber loss, squared below ``small_error``. It is nearly an absolute error: where the student
     cannot tell two cases apart it follows the more frequent one, and does not halt between them, as with a squared
-    error. The environment clips actions to [-1, 1], so a mean beyond a bound counts as the bound; its gradient still
-    leads back inside where the label is there.
+    error. With ``long_motion_discount`` errors are relative to the motion: those of long motions, which are large and
+    matter least, would hide those of short ones. The environment clips actions to [-1, 1], so a mean beyond a bound
+    counts as the bound; its gradient still leads back inside where the label is there.
 
     A gripper that is either open (1) or closed (-1) has a logistic loss with the logit ``gripper_gain`` where the mean
     is 1. A regression would give the mean of both where the student cannot tell them apart, and that means open. None:
@@ -385,11 +386,14 @@ def imitation_loss(means: Tensor, labels: Tensor, small_error: float, gripper_ga
     """
     # The value is the clipped one, the gradient that of the mean.
     clipped = means - (means - means.clamp(-1.0, 1.0)).detach()
+    arm = slice(None) if gripper_gain is None else slice(-1)
+    errors = functional.smooth_l1_loss(clipped[:, arm], labels[:, arm], beta=settings.small_error, reduction="none")
+    lengths = torch.linalg.vector_norm(labels[:, arm], dim=1, keepdim=True)
+    weights = 1.0 / (1.0 + settings.long_motion_discount * lengths)
+    motion = (errors * weights).mean() / weights.mean()
     if gripper_gain is None:
-        motion = functional.smooth_l1_loss(clipped, labels, beta=small_error)
         return torch.stack([motion, torch.zeros_like(motion)])
 
-    motion = functional.smooth_l1_loss(clipped[:, :-1], labels[:, :-1], beta=small_error)
     sides = torch.where(labels[:, -1] > 0.0, 1.0, -1.0)
     gripper = functional.softplus(-sides * gripper_gain * means[:, -1]).mean()
     return torch.stack([motion, gripper])

@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 
+from isaaclab_pc.agents.distill import ImitationCfg
 from isaaclab_pc.learners.rsl_rl.distillation import Shortening, decay, imitation_loss
 
 
@@ -21,7 +22,7 @@ def test_the_learning_rate_stays_then_falls_along_half_a_cosine_to_a_twentieth()
 def loss_and_gradient(mean: float, label: float, gain: float | None = None) -> tuple[float, float]:
     """Return loss and gradient of the last of three actions; the others are right."""
     means = torch.tensor([[0.2, -0.3, mean]], requires_grad=True)
-    loss = imitation_loss(means, torch.tensor([[0.2, -0.3, label]]), 0.1, gain).sum()
+    loss = imitation_loss(means, torch.tensor([[0.2, -0.3, label]]), ImitationCfg(), gain).sum()
     loss.backward()
     assert means.grad is not None
     assert means.grad[0, :2].tolist() == [0.0, 0.0]
@@ -33,6 +34,28 @@ def test_a_mean_beyond_a_bound_counts_as_the_bound_and_is_led_back() -> None:
     assert loss_and_gradient(-1.7, -1.0) == (0.0, 0.0)
     assert loss_and_gradient(1.7, 0.4)[0] == loss_and_gradient(1.0, 0.4)[0] > 0.0
     assert all(loss_and_gradient(1.7, label)[1] > 0.0 for label in (-1.0, 0.4))
+
+
+@pytest.mark.parametrize("gain", [None, 4.0])
+def test_errors_of_long_motions_count_less_and_the_loss_stays_as_large(gain: float | None) -> None:
+    # A motion of length 1, one of 0.5, and none, all with the same error; with a gripper, that is the last number.
+    labels = torch.tensor([[0.6, 0.8, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    if gain is not None:
+        labels = torch.cat([labels, torch.ones(3, 1)], dim=1)
+
+    def motion_loss_and_gradient(discount: float) -> tuple[float, torch.Tensor]:
+        means = (labels + torch.tensor([-0.3, 0.0, 0.0, 0.0])[: labels.shape[1]]).requires_grad_()
+        loss = imitation_loss(means, labels, ImitationCfg(long_motion_discount=discount), gain)[0]
+        loss.backward()
+        assert means.grad is not None
+        return float(loss.detach()), means.grad[:, 0]
+
+    alike, equal = motion_loss_and_gradient(0.0)
+    relative, gradient = motion_loss_and_gradient(10.0)
+    assert relative == pytest.approx(alike)
+    torch.testing.assert_close(equal, equal[:1].expand(3))
+    torch.testing.assert_close(gradient / gradient[2], torch.tensor([1 / 11, 1 / 6, 1.0]))
+    assert float(gradient.sum()) == pytest.approx(float(equal.sum()))
 
 
 class Finishing:

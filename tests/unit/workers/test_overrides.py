@@ -197,6 +197,7 @@ def test_a_horizon_that_follows_from_the_samples_of_an_update_is_refused(key: st
         ("agent.algorithm.learning_rate", [1e-3], ["0", "1.5"]),
         ("agent.algorithm.entropy_coef", [0, 0.01], ["-1"]),
         ("agent.agent.value_clip", [0.0], ["-0.1"]),
+        ("agent.algorithm.long_motion_discount", [0.0, 10.0], ["-1"]),
         ("agent.params.config.e_clip", [0.2], ["0.0"]),
         ("agent.algorithm.num_mini_batches", [4], ["0"]),
         ("agent.max_iterations", [1], ["0"]),
