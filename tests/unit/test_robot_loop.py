@@ -124,30 +124,29 @@ def test_images_give_the_recorded_actions_and_a_log(exported: Path, sample, tmp_
     times = PERIOD * np.arange(FRAMES)
     driver = Recorded([Reading(at, image_messages(sample, row, at), row == 0) for row, at in enumerate(times)])
     loop = PolicyLoop(ExportedPolicy(exported))
-    drive(loop, driver)
-    drive(loop, Recorded([Reading(9.0, image_messages(sample, 0, 9.0), True)]))
+    for each in (driver, Recorded([Reading(9.0, image_messages(sample, 0, 9.0), True)])):
+        drive(loop, each)
     loop.save_log(tmp_path / "log.hdf5")
 
     with h5py.File(tmp_path / "log.hdf5") as file:
         data: Any = file["data"]
         assert (data.attrs["total"], [data[name].attrs["num_samples"] for name in data]) == (FRAMES + 1, [FRAMES, 1])
-        log: dict[str, np.ndarray] = {}
-        data["demo_0"].visititems(lambda name, item: log.update({name: item[:]} if hasattr(item, "shape") else {}))
-    clipped = sample["actions"].clip(-1.0, 1.0)
-    np.testing.assert_allclose(log["actions"], clipped, atol=1e-5)
+        names = ("actions", "times/camera", "obs/policy", "commands/tool_translation")
+        log = {name: data[f"demo_0/{name}"][:] for name in names}
+    np.testing.assert_allclose(log["actions"], sample["actions"].clip(-1.0, 1.0), atol=1e-5)
     np.testing.assert_allclose(log["times/camera"], times)
     np.testing.assert_allclose(log["obs/policy"][1:, columns("last_action")], log["actions"][:-1], atol=1e-6)
     assert (log["obs/policy"][0, columns("last_action")] == 0.0).all()
-    sent = np.array([command.parts["tool_translation"] for command in driver.commands])
+    sent = [command.parts["tool_translation"] for command in driver.commands]
     np.testing.assert_array_equal(sent, log["commands/tool_translation"])
     assert driver.reasons == ["the program ends."]
 
     # What a robot did can be learned from, where actions and observations mean the same.
-    description = ExportedPolicy(exported).description
-    assert num_steps_of(tmp_path / "log.hdf5") == FRAMES + 1
-    check_demos(str(tmp_path / "log.hdf5"), description)
+    path, description = tmp_path / "log.hdf5", ExportedPolicy(exported).description
+    assert num_steps_of(path) == FRAMES + 1
+    check_demos(str(path), description)
     with pytest.raises(ConfigError, match="rate_hz"):
-        check_demos(str(tmp_path / "log.hdf5"), {**description, "output": {**OUTPUT, "rate_hz": 15.0}})
+        check_demos(str(path), {**description, "output": {**OUTPUT, "rate_hz": 15.0}})
 
 
 @pytest.fixture
