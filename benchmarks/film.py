@@ -2,8 +2,8 @@
 """A short film of a task's pretrained policy: the scene, and beside it the cloud that the policy sees.
 
 Run ``python benchmarks/film.py lift push``: it writes ``docs/images/lift.gif`` and ``push.gif``. A task that comes
-with no policy shows its expert. ``--sheet`` puts the films of all tasks into one, ``tasks.gif``. ``--objects
-held_out`` shows 24 objects of a set at once, as ``lift_any`` lifts them, in ``objects.gif``.
+with no policy shows its expert. ``--sheet`` puts the films of all tasks into one, ``tasks.gif``. ``--held-out
+lift_any`` shows objects at once that the policy was not trained on, in ``objects.gif``; cabinets and valves likewise.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import torch
 from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
+from isaaclab_pc.assets.articulated.cabinets import CABINETS
+from isaaclab_pc.assets.articulated.valves import VALVES
 from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.run.platform import choose_platform
@@ -52,24 +54,31 @@ OBJECT_WIDTH = 120
 OBJECT_HEIGHT = 96
 OBJECT_FOV_DEG = 30.0
 OBJECT_COLUMNS = 6
-OBJECT_ROWS = 4
+HELD_OUT = {"lift_any": "objects", "open_drawer": "cabinets", "turn_valve": "valves"}
+"""The setting of each task that names a set."""
+SHOWN = {"lift_any": 24, "open_drawer": 12, "turn_valve": 12}
+"""Environments in a film of a set."""
 SHEET_EVERY = 2
 """Pictures of a film from one picture of the sheet to the next."""
 
 
-def film_objects(objects: str) -> tuple[list[Image.Image], float]:
-    """Play the pretrained policy of ``lift_any`` in as many environments as a set has objects, and show some of them.
+def film_held_out(task: str) -> tuple[list[Image.Image], float]:
+    """Play a task's pretrained policy in as many environments as its set ``held_out`` has members, and show some.
 
     Returns:
         The pictures, and the time between them [s].
     """
-    num_envs = len(load_set(objects))
-    settings, checkpoint = find_pretrained(compose(["task=lift_any"]))
-    changes = {"seed": SEED, "device": "cpu", "env_overrides": [*settings.env_overrides, f"env.objects={objects}"]}
+    members = {"lift_any": load_set, "open_drawer": CABINETS.get, "turn_valve": VALVES.get}[task]("held_out")
+    assert members is not None
+    num_envs = len(members)
+    settings, checkpoint = find_pretrained(compose([f"task={task}"]))
+    overrides = [*settings.env_overrides, f"env.{HELD_OUT[task]}=held_out"]
+    changes = {"seed": SEED, "device": "cpu", "env_overrides": overrides}
     resolved = resolve(choose_platform(settings.with_values(changes)), num_envs)
-    view = replace(picture_view(VIEWS["lift_any"]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT, fov_deg=OBJECT_FOV_DEG)
+    view = replace(picture_view(VIEWS[task]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT, fov_deg=OBJECT_FOV_DEG)
     add_picture_camera(resolved.env_cfg, view)
-    shown = np.linspace(0, num_envs - 1, OBJECT_ROWS * OBJECT_COLUMNS).round().astype(int)
+    shown = np.linspace(0, num_envs - 1, SHOWN[task]).round().astype(int)
+    grid = (SHOWN[task] // OBJECT_COLUMNS, OBJECT_COLUMNS, OBJECT_HEIGHT, OBJECT_WIDTH, 3)
 
     pictures = []
     with open_env(resolved) as env, tempfile.TemporaryDirectory() as scratch:
@@ -78,7 +87,7 @@ def film_objects(objects: str) -> tuple[list[Image.Image], float]:
         observations, _ = env.reset(seed=SEED)
         for step in range(base.max_episode_length):
             if step % EVERY == 0:
-                scenes = read_pictures(base)[shown].reshape(OBJECT_ROWS, OBJECT_COLUMNS, OBJECT_HEIGHT, OBJECT_WIDTH, 3)
+                scenes = read_pictures(base)[shown].reshape(grid)
                 pictures.append(Image.fromarray(np.concatenate(np.concatenate(scenes, axis=1), axis=1)))
             observations, *_ = env.step(act(observations))
     return pictures, EVERY * base.step_dt
@@ -186,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="*", choices=sorted(VIEWS))
     parser.add_argument("--sheet", action="store_true", help="put the films of all tasks into one")
-    parser.add_argument("--objects", help="a set, of which lift_any lifts 24 at once")
+    parser.add_argument("--held-out", nargs="*", default=[], choices=HELD_OUT, help="tasks to film with it")
     parser.add_argument("--episodes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the films")
     args = parser.parse_args()
@@ -194,9 +203,9 @@ def main() -> None:
     for task in args.task:
         pictures, interval = film(task, args.episodes)
         save(pictures, args.out / f"{task}.gif", interval)
-    if args.objects:
-        pictures, interval = film_objects(args.objects)
-        save(pictures, args.out / "objects.gif", interval)
+    for task in args.held_out:
+        pictures, interval = film_held_out(task)
+        save(pictures, args.out / f"{HELD_OUT[task]}.gif", interval)
     if args.sheet:
         pictures, interval = sheet(args.out)
         save(pictures, args.out / "tasks.gif", interval, SHEET_COLORS)

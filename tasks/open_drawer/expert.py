@@ -6,7 +6,6 @@ import math
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
-from isaaclab_pc.assets.articulated import DRAWER_TRAVEL, HANDLE_GAP
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, unturned
 from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
 
@@ -22,16 +21,25 @@ _FULLY_OPEN = 0.97
 _ABOVE = 0.015
 """Height of the tool above the bar's centre up to which it pulls [m]."""
 
-_ASIDE = 0.05
-"""Distance of the tool from the middle of the bar, along it, up to which it pulls [m]."""
+_FROM_END = 0.02
+"""Distance of the tool from the handle's ends at which it pulls [m], where the handle is long enough."""
+
+_ASIDE = 0.012
+"""Distance of the tool from the handle's middle, along it, up to which it always pulls [m]."""
 
 _OVER_BAR = 0.08
 """Height above the bar at which the tool passes over it [m]."""
 
 
+def _ahead(env: OpenDrawerEnv) -> torch.Tensor:
+    """Return how far the tool is from the middle of the gap, in the direction of the pull [m], (N,)."""
+    return ((env.tool_pos - env.grip_pos) * env.pull_axis).sum(dim=1)
+
+
 def _in_gap(env: OpenDrawerEnv) -> torch.Tensor:
     offset = quat_apply_inverse(env.cabinet.data.root_quat_w.torch, env.tool_pos - env.grip_pos)
-    return (offset[:, 0].abs() < HANDLE_GAP / 2) & (offset[:, 1].abs() < _ASIDE) & (offset[:, 2] < _ABOVE)
+    aside = (env.handle_length / 2 - _FROM_END).clamp(min=_ASIDE)
+    return (offset[:, 0].abs() < env.gap / 2) & (offset[:, 1].abs() < aside) & (offset[:, 2] < _ABOVE)
 
 
 def _gap(env: OpenDrawerEnv) -> Pose:
@@ -41,13 +49,14 @@ def _gap(env: OpenDrawerEnv) -> Pose:
 
 def _pulled(env: OpenDrawerEnv) -> Pose:
     position, quat = _gap(env)
-    left = (_FULLY_OPEN - env.opening) * DRAWER_TRAVEL
-    return position + left.clamp(0.0, _AHEAD)[:, None] * env.pull_axis, quat
+    left = (_FULLY_OPEN - env.opening) * env.travel
+    # From where the tool is: in a wide gap, it meets the bar late.
+    ahead = _ahead(env).clamp(min=0.0) + left.clamp(min=0.0)
+    return position + ahead.clamp(max=_AHEAD)[:, None] * env.pull_axis, quat
 
 
 def _behind_bar(env: OpenDrawerEnv) -> torch.Tensor:
-    ahead = ((env.tool_pos - env.grip_pos) * env.pull_axis).sum(dim=1)
-    return (ahead < -HANDLE_GAP) & (env.tool_pos[:, 2] < env.grip_pos[:, 2] + _OVER_BAR)
+    return (_ahead(env) < -env.gap) & (env.tool_pos[:, 2] < env.grip_pos[:, 2] + _OVER_BAR)
 
 
 def _up(env: OpenDrawerEnv) -> Pose:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The drawer task."""
 
+from typing import Any
+
 import torch
 from isaaclab.assets import Articulation
 
-from isaaclab_pc.assets.articulated import DRAWER_AXIS, DRAWER_TRAVEL, HANDLE_CENTER, HANDLE_GAP
+from isaaclab_pc.assets.articulated.cabinets import CABINETS, DRAWER_AXIS
+from isaaclab_pc.assets.articulated.cfg import cabinet_cfg
+from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
@@ -20,10 +24,11 @@ _MOVED = 0.001
 class OpenDrawerEnv(PointCloudEnv):
     """Pull the drawer of a cabinet open by its handle.
 
-    Randomization: arm joints around their defaults, the cabinet's x, y and yaw on the table. Handle and drawer are in
-    the cloud and in the critic's state, never in the policy's proprioception. Success, as in ManiSkill's
-    OpenCabinetDrawer: the drawer is open by ``success_open`` of its travel and no faster than ``success_speed``.
-    Episodes end at their time limit and count as their last step.
+    Randomization: arm joints around their defaults, the cabinet's x, y and yaw on the table, and with ``cfg.cabinets``
+    another cabinet in every environment, with a bar, a knob or an edge to pull. Handle and drawer are in the cloud and
+    in the critic's state, never in the policy's proprioception. Success, as in ManiSkill's OpenCabinetDrawer: the
+    drawer is open by ``success_open`` of its travel and no faster than ``success_speed``. Episodes end at their time
+    limit and count as their last step.
 
     The reward follows ManiSkill's OpenCabinetDrawer (https://github.com/haosulab/ManiSkill): ``reach`` the handle, a
     term that is paid in full once the drawer has moved, and ``open`` the drawer as far as success needs. Unlike there,
@@ -34,16 +39,29 @@ class OpenDrawerEnv(PointCloudEnv):
     cfg: OpenDrawerEnvCfg
     expert = expert_of("isaaclab_pc.tasks.open_drawer.expert:CASES")
 
+    def __init__(self, cfg: OpenDrawerEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
+        """Deal out the cabinets and build the simulation; arguments as for ``DirectRLEnv``."""
+        if cfg.cabinets != "one":
+            cfg.scene.cabinet.spawn = cabinet_cfg(cfg.cabinets).spawn
+        super().__init__(cfg, render_mode, **kwargs)
+
     def _bind_scene(self) -> None:
         super()._bind_scene()
         self.cabinet: Articulation = self.scene["cabinet"]
         self._drawer = self.cabinet.find_bodies("drawer")[0][0]
-        self._handle = torch.tensor(HANDLE_CENTER, device=self.device).expand(self.num_envs, 3)
+        cabinets = [CABINETS[self.cfg.cabinets][index] for index in dealt_objects()]
+        self._handle = torch.tensor([cabinet.handle_center for cabinet in cabinets], device=self.device)
+        self.travel = torch.tensor([cabinet.travel for cabinet in cabinets], device=self.device)
+        """How far each drawer opens [m], shape (N,)."""
+        self.gap = torch.tensor([cabinet.gap for cabinet in cabinets], device=self.device)
+        """Free space between each drawer's front and its handle [m], shape (N,)."""
+        self.handle_length = torch.tensor([cabinet.handle_length for cabinet in cabinets], device=self.device)
+        """Length of each handle [m], shape (N,)."""
         self._axis = torch.tensor(DRAWER_AXIS, device=self.device).expand(self.num_envs, 3)
 
     @kept
     def handle_pos(self) -> torch.Tensor:
-        """Centre of the handle's bar in the environment frame [m], shape (N, 3)."""
+        """Centre of the handle in the environment frame [m], shape (N, 3)."""
         data = self.cabinet.data
         drawer_pos = data.body_pos_w.torch[:, self._drawer] - self.scene.env_origins
         return from_frame(drawer_pos, data.body_quat_w.torch[:, self._drawer], self._handle)
@@ -55,13 +73,13 @@ class OpenDrawerEnv(PointCloudEnv):
 
     @kept
     def grip_pos(self) -> torch.Tensor:
-        """Middle of the gap between the bar and the drawer's front, in the environment frame [m], shape (N, 3)."""
-        return self.handle_pos - (HANDLE_GAP / 2) * self.pull_axis
+        """Middle of the gap between the handle and the drawer's front, in the environment frame [m], shape (N, 3)."""
+        return self.handle_pos - (self.gap / 2)[:, None] * self.pull_axis
 
     @kept
     def opening(self) -> torch.Tensor:
         """How far the drawer is open, as a share of its travel, shape (N,)."""
-        return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_TRAVEL
+        return self.cabinet.data.joint_pos.torch[:, 0] / self.travel
 
     def _drawer_velocity(self) -> torch.Tensor:
         return self.cabinet.data.joint_vel.torch[:, 0]

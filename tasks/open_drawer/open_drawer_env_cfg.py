@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the drawer task."""
 
+from typing import Literal
+
 from isaaclab.assets import ArticulationCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.articulated import cabinet_cfg
+from isaaclab_pc.assets.articulated.cfg import cabinet_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 
@@ -24,6 +26,9 @@ class OpenDrawerEnvCfg(PointCloudEnvCfg):
     scene: OpenDrawerSceneCfg = OpenDrawerSceneCfg()
     episode_length_s: float = 4.0
     gripper: bool = True
+
+    cabinets: Literal["one", "train", "held_out"] = "one"
+    """The cabinets that are dealt out to the environments: one and the same, 48 to learn from, or 12 others."""
 
     cabinet_lower: tuple[float, float, float] = (0.62, -0.15, -0.35)
     """Smallest x [m], y [m] and yaw [rad] of the cabinet after a reset, in the environment frame; at yaw 0 the drawer

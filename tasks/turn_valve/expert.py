@@ -3,7 +3,6 @@
 
 import torch
 
-from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.envs.expert import Case, Pose, from_above, unturned
 from isaaclab_pc.tasks.turn_valve.turn_valve_env import TurnValveEnv
 
@@ -13,11 +12,11 @@ _CLEARANCE = 0.08
 _OUTSIDE = 0.012
 """How far outside the knob's circle the tool pushes [m]: between both fingers, the knob would part them."""
 
-_BEHIND = 0.045 / KNOB_CENTER[0]
-"""How far behind the knob, along its circle, the gripper goes down [rad]."""
+_BEHIND = 0.045
+"""How far behind the knob, along its circle, the gripper goes down [m]."""
 
 _FAR_BEHIND = 2.0 * _BEHIND
-"""How far behind the knob, along its circle, the gripper may be to push [rad]."""
+"""How far behind the knob, along its circle, the gripper may be to push [m]."""
 
 _ABOVE = 0.02
 """Height of the tool above the place to push from up to which it pushes [m]."""
@@ -37,19 +36,19 @@ _BEYOND = 0.08
 
 def _on_circle(env: TurnValveEnv, angle: torch.Tensor) -> torch.Tensor:
     """Return where the tool is when it pushes at an angle of the valve [rad], (N,), in the environment frame [m]."""
-    return env.knob_at(angle, KNOB_CENTER[0] + _OUTSIDE)
+    return env.knob_at(angle, _OUTSIDE)
 
 
 def _is_behind(env: TurnValveEnv) -> torch.Tensor:
     angle = env.angle_of(env.tool_pos)
     off = env.tool_pos - _on_circle(env, angle)
-    behind = (env.angle - angle) * env.direction
+    behind = (env.angle - angle) * env.direction * env.radius
     near = torch.linalg.vector_norm(off[:, :2], dim=1) < _OFF_CIRCLE
     return near & (off[:, 2] < _ABOVE) & (behind > 0.0) & (behind < _FAR_BEHIND)
 
 
 def _behind_knob(env: TurnValveEnv) -> Pose:
-    place = _on_circle(env, env.angle - _BEHIND * env.direction), unturned(env)
+    place = _on_circle(env, env.angle - _BEHIND / env.radius * env.direction), unturned(env)
     return from_above(env, place, _CLEARANCE)
 
 

@@ -2,12 +2,15 @@
 """The valve task."""
 
 import math
+from typing import Any
 
 import torch
 from isaaclab.assets import Articulation
 from isaaclab.utils.math import wrap_to_pi
 
-from isaaclab_pc.assets.articulated import KNOB_CENTER
+from isaaclab_pc.assets.articulated.cfg import valve_cfg
+from isaaclab_pc.assets.articulated.valves import PAD_HEIGHT, VALVES
+from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import expert_of
 from isaaclab_pc.envs.kept import kept
@@ -30,11 +33,11 @@ class TurnValveEnv(PointCloudEnv):
     """Turn a valve by its knob until the knob is at its goal.
 
     Randomization: arm joints around their defaults, the valve's x and y on the table, where its knob stands (all
-    around), the angle to turn by and its direction. The valve is in the cloud and in the critic's state; the policy's
-    proprioception holds the goal, which is where the knob is once the angle is reached, the vector from the tool
-    centre to it, and the direction: a valve beyond its goal looks like one that is to be turned the other way. Success,
-    as in ManiSkill's RotateValve: the valve is turned by at least the target angle, in its direction. Episodes end at
-    their time limit and count as their last step.
+    around), the angle to turn by and its direction, and with ``cfg.valves`` another valve in every environment. The
+    valve is in the cloud and in the critic's state; the policy's proprioception holds the goal, which is where the knob
+    is once the angle is reached, the vector from the tool centre to it, and the direction: a valve beyond its goal
+    looks like one that is to be turned the other way. Success, as in ManiSkill's RotateValve: the valve is turned by at
+    least the target angle, in its direction. Episodes end at their time limit and count as their last step.
 
     The reward follows ManiSkill's TurnFaucet and RotateValve (https://github.com/haosulab/ManiSkill): ``reach`` the
     knob, and ``turn`` it, paid by how near the valve is to an angle somewhat beyond the target; ``success`` is a term
@@ -45,9 +48,18 @@ class TurnValveEnv(PointCloudEnv):
     tells_goal = True
     expert = expert_of("isaaclab_pc.tasks.turn_valve.expert:CASES")
 
+    def __init__(self, cfg: TurnValveEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
+        """Deal out the valves and build the simulation; arguments as for ``DirectRLEnv``."""
+        if cfg.valves != "one":
+            cfg.scene.valve.spawn = valve_cfg(cfg.valves).spawn
+        super().__init__(cfg, render_mode, **kwargs)
+
     def _bind_scene(self) -> None:
         super()._bind_scene()
         self.valve: Articulation = self.scene["valve"]
+        valves = [VALVES[self.cfg.valves][index] for index in dealt_objects()]
+        self.radius = torch.tensor([valve.radius for valve in valves], device=self.device)
+        """Distance of each knob from its axis [m], shape (N,)."""
         self.target = torch.ones(self.num_envs, device=self.device)
         """Angle to turn by, positive about z [rad], shape (N,)."""
 
@@ -81,9 +93,10 @@ class TurnValveEnv(PointCloudEnv):
         """Root of the valve in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.valve)
 
-    def knob_at(self, angle: torch.Tensor, radius: float = KNOB_CENTER[0]) -> torch.Tensor:
-        """Return the knob's position (N, 3) [m], ``radius`` [m] from the axis, at angles (N,) [rad] of the valve."""
-        height = constant_tensor((KNOB_CENTER[2],), self.device).expand_as(angle)
+    def knob_at(self, angle: torch.Tensor, outside: float = 0.0) -> torch.Tensor:
+        """Return positions (N, 3) [m], ``outside`` [m] farther out than the knob, at angles (N,) [rad] of the valve."""
+        radius = self.radius + outside
+        height = constant_tensor((PAD_HEIGHT,), self.device).expand_as(angle)
         knob = torch.stack([radius * angle.cos(), radius * angle.sin(), height], dim=1)
         return from_frame(self._center, self.valve.data.root_quat_w.torch, knob)
 

@@ -2,12 +2,13 @@
 """Configuration of the valve task."""
 
 import math
+from typing import Literal
 
 from isaaclab.assets import ArticulationCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.articulated import valve_cfg
+from isaaclab_pc.assets.articulated.cfg import valve_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 
@@ -26,6 +27,9 @@ class TurnValveEnvCfg(PointCloudEnvCfg):
     scene: TurnValveSceneCfg = TurnValveSceneCfg()
     episode_length_s: float = 5.0
     gripper: bool = True
+
+    valves: Literal["one", "train", "held_out"] = "one"
+    """The valves that are dealt out to the environments: one and the same, 48 to learn from, or 16 others."""
 
     valve_lower: tuple[float, float] = (0.46, -0.12)
     """Smallest x and y of the valve after a reset, in the environment frame [m]."""

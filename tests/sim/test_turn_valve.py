@@ -8,22 +8,35 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply, wrap_to_pi
 
-from isaaclab_pc.assets.articulated import KNOB_CENTER
+from isaaclab_pc.assets.articulated.valves import PAD_HEIGHT, VALVES, Valve
+from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.envs.quantities import vector_quantities
-from tools.assets.author_articulated import KNOB_RADIUS, KNOB_RANGE
+from tools.assets.author_articulated import KNOB_RANGE
 
 pytestmark = pytest.mark.sim
 
-NUM_ENVS, ENOUGH = 8, 7
+NUM_ENVS, ENOUGH = len(VALVES["held_out"]), 15
 RESETS = 1000
 FRICTION = 0.05  # [N*m], of the valve's configuration
 FINGERTIP = 0.0091  # [m], below the tool centre
-KNOB_TOP = 0.1945  # [m]
 
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
-    return make_env("IsaacPC-Turn-Valve-Franka-Direct", NUM_ENVS, **{"scene.points.dtype": "float32"})
+    fields = {"scene.points.dtype": "float32", "valves": "held_out"}
+    return make_env("IsaacPC-Turn-Valve-Franka-Direct", NUM_ENVS, **fields)
+
+
+@pytest.fixture(scope="module")
+def valves(env) -> list[Valve]:
+    """The valve of each environment."""
+    return [VALVES["held_out"][index] for index in dealt_objects()]
+
+
+@pytest.fixture(scope="module")
+def tops(valves: list[Valve]) -> torch.Tensor:
+    """Height of each knob's top [m], (N,)."""
+    return torch.tensor([valve.knob_height + valve.knob_length / 2 + valve.knob_radius for valve in valves])
 
 
 def hold(env, seconds: float, effort: float = 0.0) -> None:
@@ -44,6 +57,12 @@ def bearing(env, position: torch.Tensor) -> torch.Tensor:
     """Return the direction of a position from the valve's axis, in the environment frame [rad], shape (N,)."""
     offset = position + env.scene.env_origins - env.valve.data.root_pos_w.torch
     return torch.atan2(offset[:, 1], offset[:, 0])
+
+
+def test_every_environment_has_a_valve_of_its_own(env, valves: list[Valve]) -> None:
+    assert len(set(map(str, valves))) == NUM_ENVS
+    assert {"spokes", "wheel"} == {valve.kind for valve in valves}
+    torch.testing.assert_close(env.radius, torch.tensor([valve.radius for valve in valves]))
 
 
 def test_friction_holds_the_valve_and_its_stop_ends_the_turn(env) -> None:
@@ -87,7 +106,7 @@ def test_the_policy_is_told_which_way_to_turn(env) -> None:
     assert len(env.target.sign().unique()) == 2
 
 
-def test_resets_are_valid_and_differ(env) -> None:
+def test_resets_are_valid_and_differ(env, tops: torch.Tensor) -> None:
     ids = torch.arange(NUM_ENVS)
     lower, upper = torch.tensor(env.cfg.valve_lower), torch.tensor(env.cfg.valve_upper)
     seen = []
@@ -97,7 +116,7 @@ def test_resets_are_valid_and_differ(env) -> None:
         env.sim.forward()
         env.scene.update(0.0)
         # The gripper hangs above everything, so nothing of the arm below its hand can touch the valve.
-        assert (env.tool_pos[:, 2] - FINGERTIP > KNOB_TOP + 0.02).all()
+        assert (env.tool_pos[:, 2] - FINGERTIP > tops + 0.02).all()
         assert env.angle.abs().max() < 1e-6
         turn = wrap_to_pi(bearing(env, env.goal_pos) - bearing(env, env.knob_pos))
         torch.testing.assert_close(turn, env.target, rtol=0.0, atol=1e-4)
@@ -112,11 +131,12 @@ def test_resets_are_valid_and_differ(env) -> None:
     assert 0.45 < (target > 0.0).float().mean() < 0.55
 
 
-def test_the_knob_is_in_the_cloud(env) -> None:
+def test_the_knob_is_in_the_cloud(env, valves: list[Valve], tops: torch.Tensor) -> None:
     obs, _ = env.reset(seed=4)
     points = quat_apply(env.tool_quat[:, None].expand(-1, obs["points"].shape[1], -1), obs["points"])
     x, y, z = (points + (env.tool_pos - env.knob_pos)[:, None]).unbind(-1)
-    on_knob = ((x.square() + y.square()).sqrt() < KNOB_RADIUS + 1e-3) & (z.abs() < KNOB_TOP - KNOB_CENTER[2] + 0.03)
+    radius = torch.tensor([[valve.knob_radius] for valve in valves])
+    on_knob = ((x.square() + y.square()).sqrt() < radius + 1e-3) & (z.abs() < tops[:, None] - PAD_HEIGHT + 0.03)
     assert (on_knob.sum(dim=1) >= 2).all(), on_knob.sum(dim=1)
 
 

@@ -98,6 +98,8 @@ def author_shape(stage: Usd.Stage, path: str, shape: Shape) -> UsdGeom.Gprim:
         prim.CreateSizeAttr(1.0)
         prim.CreateExtentAttr([Gf.Vec3f(-0.5), Gf.Vec3f(0.5)])
         prim.AddTranslateOp().Set(Gf.Vec3d(*shape.center))
+        if shape.yaw:
+            prim.AddOrientOp().Set(_quaternion(rotation((0.0, 0.0, shape.yaw))))
         prim.AddScaleOp().Set(Gf.Vec3f(*shape.size))
     else:
         prim = UsdGeom.Capsule.Define(stage, path)

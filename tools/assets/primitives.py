@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isaaclab_pc.assets.arm import ArmCfg
+from isaaclab_pc.assets.articulated.shapes import Shape
 from tools.assets.kinematics import Joint, Vector
 
 DARK: Vector = (0.25, 0.25, 0.28)
 """Linear RGB of fingers."""
-
-_WHITE: Vector = (0.9, 0.9, 0.92)
 
 
 @dataclass(frozen=True)
@@ -27,23 +26,6 @@ class Inertial:
 
     inertia: tuple[float, float, float, float, float, float]
     """Inertia about the centre of mass in the link frame: xx, yy, zz, xy, xz, yz [kg*m^2]."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A primitive fixed to a link, seen and touched."""
-
-    kind: str
-    """``box``, or ``capsule_x``, ``capsule_y``, ``capsule_z`` by the capsule's axis."""
-
-    center: Vector
-    """Centre in the link frame [m]."""
-
-    size: tuple[float, ...]
-    """Edge lengths of a box, or radius and length without the caps of a capsule [m]."""
-
-    color: Vector = _WHITE
-    """Linear RGB in [0, 1]."""
 
 
 @dataclass(frozen=True, kw_only=True)
