@@ -19,6 +19,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
+from generalization import SETS
 from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
@@ -26,6 +27,7 @@ from isaaclab_pc.assets.articulated.cabinets import CABINETS
 from isaaclab_pc.assets.articulated.valves import VALVES
 from isaaclab_pc.assets.objects.sets import load_set
 from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
 from isaaclab_pc.viewer.film_recorder import points_in_world
@@ -54,8 +56,6 @@ OBJECT_WIDTH = 120
 OBJECT_HEIGHT = 96
 OBJECT_FOV_DEG = 30.0
 OBJECT_COLUMNS = 6
-HELD_OUT = {"lift_any": "objects", "open_drawer": "cabinets", "turn_valve": "valves"}
-"""The setting of each task that names a set."""
 SHOWN = {"lift_any": 24, "open_drawer": 12, "turn_valve": 12}
 """Environments in a film of a set."""
 SHEET_EVERY = 2
@@ -72,7 +72,7 @@ def film_held_out(task: str) -> tuple[list[Image.Image], float]:
     assert members is not None
     num_envs = len(members)
     settings, checkpoint = find_pretrained(compose([f"task={task}"]))
-    overrides = [*settings.env_overrides, f"env.{HELD_OUT[task]}=held_out"]
+    overrides = [*settings.env_overrides, f"{SETS[task]}=held_out"]
     changes = {"seed": SEED, "device": "cpu", "env_overrides": overrides}
     resolved = resolve(choose_platform(settings.with_values(changes)), num_envs)
     view = replace(picture_view(VIEWS[task]), width=OBJECT_WIDTH, height=OBJECT_HEIGHT, fov_deg=OBJECT_FOV_DEG)
@@ -115,7 +115,8 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
         for step in range(episodes * base.max_episode_length):
             if step % EVERY == 0:
                 scene = read_pictures(base)[0]
-                points = points_in_world(base, observations["points"][:1, :, :3])[0] - base.scene.env_origins[0]
+                seen = newest_frame(observations, base.cfg.history_length)["points"]
+                points = points_in_world(base, seen[:1, :, :3])[0] - base.scene.env_origins[0]
                 pictures.append(Image.fromarray(np.hstack([scene, cloud_picture(points.cpu().numpy(), scene, view)])))
             observations, *_ = env.step(act(observations))
     return pictures, EVERY * base.step_dt
@@ -195,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="*", choices=sorted(VIEWS))
     parser.add_argument("--sheet", action="store_true", help="put the films of all tasks into one")
-    parser.add_argument("--held-out", nargs="*", default=[], choices=HELD_OUT, help="tasks to film with it")
+    parser.add_argument("--held-out", nargs="*", default=[], choices=SETS, help="tasks to film with it")
     parser.add_argument("--episodes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the films")
     args = parser.parse_args()
@@ -205,7 +206,7 @@ def main() -> None:
         save(pictures, args.out / f"{task}.gif", interval)
     for task in args.held_out:
         pictures, interval = film_held_out(task)
-        save(pictures, args.out / f"{HELD_OUT[task]}.gif", interval)
+        save(pictures, args.out / f"{SETS[task].removeprefix('env.')}.gif", interval)
     if args.sheet:
         pictures, interval = sheet(args.out)
         save(pictures, args.out / "tasks.gif", interval, SHEET_COLORS)

@@ -45,6 +45,10 @@ SEEN_BY_EXPERTS = {
 }
 """What is changed by the name of the table's line, for who reads the simulator's state."""
 
+SETS = {"lift_any": "env.objects", "open_drawer": "env.cabinets", "turn_valve": "env.valves"}
+"""The setting of each task that names a set; a policy is played on the one that it was trained on, or on others."""
+
+HELD_OUT = {"set": "held_out"}
 HALF = "half of them"
 CONDITIONS = {
     **SEEN_BY_EXPERTS,
@@ -52,6 +56,10 @@ CONDITIONS = {
     "stereo": {"points.realism": "stereo"},
     "structured light, hard": {"points.realism": "structured_light", "env.randomization": "hard"},
     "stereo, hard": {"points.realism": "stereo", "env.randomization": "hard"},
+    "held out": HELD_OUT,
+    "held out, structured light, hard": {**HELD_OUT, "points.realism": "structured_light", "env.randomization": "hard"},
+    "held out, stereo, hard": {**HELD_OUT, "points.realism": "stereo", "env.randomization": "hard"},
+    "held out, Newton": {**HELD_OUT, "physics": "newton_mjwarp"},
     "robot in the cloud": {"env.scene.points.remove": "[]"},
     "table in the cloud": {"env.scene.points.crop_lower": "[0.2,-0.4,-0.02]"},
     "half the points": {"points.num_points": HALF},
@@ -78,6 +86,8 @@ class Field:
         if self.policy != "expert":
             settings["points.realism"] = "none"
         settings |= CONDITIONS[self.condition]
+        if "set" in settings:
+            settings[SETS[self.task]] = settings.pop("set")
 
         if HALF in settings.values():
             checkpoint = policy_file(self.task) if run is None else run.checkpoint("latest")
@@ -93,7 +103,13 @@ Results = dict[Field, tuple[Success, int]]
 def fields(policy: str, tasks: Sequence[str], conditions: Sequence[str]) -> list[Field]:
     """Return the fields that make sense, condition by condition."""
     known = SEEN_BY_EXPERTS if policy == "expert" else CONDITIONS
-    return [Field(policy, task, name) for name in conditions if name in known for task in tasks]
+    return [
+        Field(policy, task, name)
+        for name in conditions
+        if name in known
+        for task in tasks
+        if task in SETS or "set" not in CONDITIONS[name]
+    ]
 
 
 def measure(field: Field, run: RunRecord | None, args: argparse.Namespace) -> tuple[Success, int] | None:

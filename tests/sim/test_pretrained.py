@@ -69,3 +69,10 @@ def test_a_policy_for_real_cameras_sees_by_each_of_them(task: str, realism: str,
 @pytest.mark.parametrize("task", FOR_REAL)
 def test_a_policy_for_real_cameras_acts_on_another_engine(task: str, tmp_path: Path) -> None:
     assert play(task, tmp_path, "newton_mjwarp", "none", randomization="none") >= ENOUGH
+
+
+@pytest.mark.slow
+@pytest.mark.physx
+@pytest.mark.parametrize(("task", "name"), [("open_drawer", "cabinets"), ("turn_valve", "valves")])
+def test_a_policy_works_what_it_was_not_trained_on(task: str, name: str, tmp_path: Path) -> None:
+    assert play(task, tmp_path, realism="structured_light", **{name: "held_out"}) >= ENOUGH
