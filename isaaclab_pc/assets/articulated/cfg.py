@@ -52,8 +52,8 @@ class ResizedUsdCfg(sim_utils.UsdFileCfg):
 
     func: str = "{DIR}.spawner:spawn_resized"
 
-    size: Cabinet | Valve = Cabinet()
-    """What its shapes and its joint's limit are to be."""
+    size: Cabinet | Valve | None = None
+    """What its shapes and its joint's limit are to be; None: as they are in the file."""
 
 
 def _articulated_cfg(
@@ -77,7 +77,6 @@ def _articulated_cfg(
         articulation_props=articulation_properties(),
         collision_props=[UsdPhysicsCollisionCfg(), firm_contacts()],
         physics_material=friction(1.0),
-        size=sizes[0],
     )
     assets: list[sim_utils.SpawnerCfg] = [replace(spawn, size=size) for size in sizes]
     return ArticulationCfg(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from isaaclab.sim.spawners.from_files.from_files import spawn_from_usd
+import isaaclab.sim as sim_utils
 from pxr import Gf, UsdGeom
 
 from isaaclab_pc.assets.articulated.shapes import Shape, Vector
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from isaaclab_pc.assets.articulated.cfg import ResizedUsdCfg
 
 
+@sim_utils.clone
 def spawn_resized(
     prim_path: str,
     cfg: ResizedUsdCfg,
@@ -25,7 +26,9 @@ def spawn_resized(
     **_: object,
 ) -> Usd.Prim:
     """Spawn the file, and give its shapes and joints the sizes of ``cfg``."""
-    root = spawn_from_usd(prim_path, cfg, translation, orientation)
+    root = sim_utils.spawn_from_usd(prim_path, cfg, translation, orientation)
+    if cfg.size is None:
+        return root
     # USD's type stubs say that every call returns None.
     stage: Any = root.GetStage()
     for path, shapes in cfg.size.shapes().items():
