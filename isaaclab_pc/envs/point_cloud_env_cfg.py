@@ -207,7 +207,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
     def check(self) -> None:
         """Raise ConfigError, naming the field and near names, for what no environment can have."""
-        for field in dataclasses.fields(PointCloudEnvCfg):
+        for field in dataclasses.fields(self):
             value, choices = getattr(self, field.name), get_args(field.type)
             if get_origin(field.type) is Literal and value not in choices:
                 raise ConfigError(f"env.{field.name}={value} is unknown: {closest(str(value), choices)}")

@@ -41,6 +41,7 @@ class OpenDrawerEnv(PointCloudEnv):
 
     def __init__(self, cfg: OpenDrawerEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
         """Deal out the cabinets and build the simulation; arguments as for ``DirectRLEnv``."""
+        cfg.check()
         if cfg.cabinets != "one":
             cfg.scene.cabinet.spawn = cabinet_cfg(cfg.cabinets).spawn
         super().__init__(cfg, render_mode, **kwargs)

@@ -50,6 +50,7 @@ class TurnValveEnv(PointCloudEnv):
 
     def __init__(self, cfg: TurnValveEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
         """Deal out the valves and build the simulation; arguments as for ``DirectRLEnv``."""
+        cfg.check()
         if cfg.valves != "one":
             cfg.scene.valve.spawn = valve_cfg(cfg.valves).spawn
         super().__init__(cfg, render_mode, **kwargs)

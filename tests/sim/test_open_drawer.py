@@ -9,6 +9,9 @@ from isaaclab.utils.math import quat_apply, quat_apply_inverse
 
 from isaaclab_pc.assets.articulated.cabinets import CABINETS, Cabinet
 from isaaclab_pc.assets.objects.object_set import dealt_objects
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
+from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
 
 pytestmark = pytest.mark.sim
 
@@ -145,3 +148,10 @@ def test_the_experts_pull_opens_the_drawer(env) -> None:
             break
     assert env._success().sum() >= ENOUGH
     assert (reward > start + 0.8).sum() >= ENOUGH
+
+
+def test_a_set_that_is_not_there_is_refused() -> None:
+    cfg = OpenDrawerEnvCfg()
+    cfg.cabinets = "trian"  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ConfigError, match=r"env\.cabinets=trian is unknown"):
+        OpenDrawerEnv(cfg)

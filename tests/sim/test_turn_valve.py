@@ -11,6 +11,9 @@ from isaaclab.utils.math import quat_apply, wrap_to_pi
 from isaaclab_pc.assets.articulated.valves import PAD_HEIGHT, VALVES, Valve
 from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.envs.quantities import vector_quantities
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.tasks.turn_valve.turn_valve_env import TurnValveEnv
+from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 from tools.assets.author_articulated import KNOB_RANGE
 
 pytestmark = pytest.mark.sim
@@ -151,3 +154,10 @@ def test_the_experts_push_turns_the_valve(env) -> None:
             break
     assert env._success().sum() >= ENOUGH
     assert (reward > start + 0.8).sum() >= ENOUGH
+
+
+def test_a_set_that_is_not_there_is_refused() -> None:
+    cfg = TurnValveEnvCfg()
+    cfg.valves = "trian"  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ConfigError, match=r"env\.valves=trian is unknown"):
+        TurnValveEnv(cfg)
