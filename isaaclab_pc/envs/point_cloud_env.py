@@ -68,6 +68,7 @@ class PointCloudEnv(TaskEnv):
                 that ``cfg`` asks for.
         """
         cfg.check()
+        cfg.deal()
         if cfg.goal_points > 0 and type(self)._goal is PointCloudEnv._goal:
             raise ConfigError(
                 f"env.goal_points={cfg.goal_points}: {type(self).__name__} has no goal point to show. Set "

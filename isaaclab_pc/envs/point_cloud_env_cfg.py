@@ -205,6 +205,9 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
+    def deal(self) -> None:
+        """Put into the scene what differs between environments; raises ConfigError where the physics cannot hold it."""
+
     def check(self) -> None:
         """Raise ConfigError, naming the field and near names, for what no environment can have."""
         for field in dataclasses.fields(self):

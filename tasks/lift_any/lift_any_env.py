@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The task of lifting any object."""
 
-from typing import Any
-
 import torch
 from isaaclab.assets import RigidObject
 from isaaclab.utils.math import quat_apply, quat_mul
@@ -37,11 +35,6 @@ class LiftAnyEnv(LiftingEnv):
 
     cfg: LiftAnyEnvCfg
     expert = expert_of("isaaclab_pc.tasks.lift_any.expert:CASES")
-
-    def __init__(self, cfg: LiftAnyEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
-        """Deal out the objects and build the simulation; arguments as for ``DirectRLEnv``."""
-        cfg.deal_objects()
-        super().__init__(cfg, render_mode, **kwargs)
 
     def _bind_scene(self) -> None:
         super()._bind_scene()

@@ -72,12 +72,8 @@ class LiftAnyEnvCfg(LiftingEnvCfg):
         super().check()
         check_set(self.objects)
 
-    def deal_objects(self) -> None:
-        """Put the set's objects into the scene; makes the set where it is not made yet.
-
-        Raises:
-            ConfigError: There is no such set, or the physics cannot hold different objects.
-        """
+    def deal(self) -> None:
+        """Put the set's objects into the scene; makes the set where it is not made yet."""
         physics = self.sim.physics
         is_newton = isinstance(physics, NewtonCfg)
         if is_newton and getattr(physics.solver_cfg, "use_mujoco_contacts", False):

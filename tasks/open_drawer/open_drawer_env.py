@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The drawer task."""
 
-from typing import Any
-
 import torch
 from isaaclab.assets import Articulation
 
 from isaaclab_pc.assets.articulated.cabinets import CABINETS, DRAWER_AXIS
-from isaaclab_pc.assets.articulated.cfg import cabinet_cfg
 from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import expert_of
@@ -38,13 +35,6 @@ class OpenDrawerEnv(PointCloudEnv):
 
     cfg: OpenDrawerEnvCfg
     expert = expert_of("isaaclab_pc.tasks.open_drawer.expert:CASES")
-
-    def __init__(self, cfg: OpenDrawerEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
-        """Deal out the cabinets and build the simulation; arguments as for ``DirectRLEnv``."""
-        cfg.check()
-        if cfg.cabinets != "one":
-            cfg.scene.cabinet.spawn = cabinet_cfg(cfg.cabinets).spawn
-        super().__init__(cfg, render_mode, **kwargs)
 
     def _bind_scene(self) -> None:
         super()._bind_scene()

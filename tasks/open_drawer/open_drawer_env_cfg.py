@@ -42,3 +42,8 @@ class OpenDrawerEnvCfg(PointCloudEnvCfg):
 
     success_speed: float = 0.1
     """Largest speed of the drawer that counts as success [m/s]."""
+
+    def deal(self) -> None:
+        """Put the set's cabinets into the scene."""
+        if self.cabinets != "one":
+            self.scene.cabinet.spawn = cabinet_cfg(self.cabinets).spawn

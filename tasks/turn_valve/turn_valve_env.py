@@ -2,13 +2,11 @@
 """The valve task."""
 
 import math
-from typing import Any
 
 import torch
 from isaaclab.assets import Articulation
 from isaaclab.utils.math import wrap_to_pi
 
-from isaaclab_pc.assets.articulated.cfg import valve_cfg
 from isaaclab_pc.assets.articulated.valves import PAD_HEIGHT, VALVES
 from isaaclab_pc.assets.objects.object_set import dealt_objects
 from isaaclab_pc.envs import manipulation
@@ -47,13 +45,6 @@ class TurnValveEnv(PointCloudEnv):
     cfg: TurnValveEnvCfg
     tells_goal = True
     expert = expert_of("isaaclab_pc.tasks.turn_valve.expert:CASES")
-
-    def __init__(self, cfg: TurnValveEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
-        """Deal out the valves and build the simulation; arguments as for ``DirectRLEnv``."""
-        cfg.check()
-        if cfg.valves != "one":
-            cfg.scene.valve.spawn = valve_cfg(cfg.valves).spawn
-        super().__init__(cfg, render_mode, **kwargs)
 
     def _bind_scene(self) -> None:
         super()._bind_scene()

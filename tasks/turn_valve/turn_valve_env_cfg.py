@@ -42,3 +42,8 @@ class TurnValveEnvCfg(PointCloudEnvCfg):
 
     target_upper: float = math.radians(120.0)
     """Largest angle to turn by, in either direction [rad]."""
+
+    def deal(self) -> None:
+        """Put the set's valves into the scene."""
+        if self.valves != "one":
+            self.scene.valve.spawn = valve_cfg(self.valves).spawn

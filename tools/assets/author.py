@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 from scipy.spatial.transform import Rotation
 
+from isaaclab_pc.assets.articulated.spawner import resize
 from isaaclab_pc.assets.robot_import import FINGER_ARMATURE, FINGER_FRICTION
 from tools.assets.kinematics import Joint, Vector, forward_kinematics, rotation
 from tools.assets.primitives import Arm, Inertial, Shape
@@ -97,20 +98,11 @@ def author_shape(stage: Usd.Stage, path: str, shape: Shape) -> UsdGeom.Gprim:
         prim = UsdGeom.Cube.Define(stage, path)
         prim.CreateSizeAttr(1.0)
         prim.CreateExtentAttr([Gf.Vec3f(-0.5), Gf.Vec3f(0.5)])
-        prim.AddTranslateOp().Set(Gf.Vec3d(*shape.center))
-        if shape.yaw:
-            prim.AddOrientOp().Set(_quaternion(rotation((0.0, 0.0, shape.yaw))))
-        prim.AddScaleOp().Set(Gf.Vec3f(*shape.size))
     else:
         prim = UsdGeom.Capsule.Define(stage, path)
-        radius, length = shape.size
         prim.CreateAxisAttr(shape.kind[-1].upper())
-        prim.CreateRadiusAttr(radius)
-        prim.CreateHeightAttr(length)
-        reach = [length / 2 + radius if axis == shape.kind[-1] else radius for axis in "xyz"]
-        prim.CreateExtentAttr([Gf.Vec3f(*(-r for r in reach)), Gf.Vec3f(*reach)])
-        prim.AddTranslateOp().Set(Gf.Vec3d(*shape.center))
 
+    resize(prim, shape)
     prim.CreateDisplayColorAttr([Gf.Vec3f(*shape.color)])
     UsdPhysics.CollisionAPI.Apply(prim.GetPrim())
     return prim

@@ -17,44 +17,40 @@ from pathlib import Path
 
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdSemantics, Vt
 
-from isaaclab_pc.assets.articulated.cabinets import DRAWER_AXIS, DRAWER_JOINT, Cabinet
-from isaaclab_pc.assets.articulated.cfg import (
-    CABINET_USD,
-    DRAWER_SPEED,
-    LARGEST_EFFORT,
-    VALVE_JOINT,
-    VALVE_SPEED,
-    VALVE_USD,
-)
-from isaaclab_pc.assets.articulated.shapes import Shape, Shapes
+from isaaclab_pc.assets.articulated import Shape, Shapes
+from isaaclab_pc.assets.articulated.cabinets import DRAWER_AXIS, Cabinet
+from isaaclab_pc.assets.articulated.cfg import CABINET_USD, VALVE_USD
 from isaaclab_pc.assets.articulated.valves import Valve
 from tools.assets.author import author_anchor, author_joint, author_shape, new_articulation, save
 from tools.assets.kinematics import Joint
 
+_LARGEST_EFFORT = 100.0
+"""Limit of what drives of either joint may give [N or N*m]; both have none."""
+
 _DRAWER = Joint(
-    DRAWER_JOINT,
+    "drawer_joint",
     "body",
     "drawer",
     axis=DRAWER_AXIS,
     prismatic=True,
     lower=0.0,
     upper=Cabinet().travel,
-    velocity=DRAWER_SPEED,
-    effort=LARGEST_EFFORT,
+    velocity=2.0,
+    effort=_LARGEST_EFFORT,
 )
 
 KNOB_RANGE = math.radians(150.0)
 """How far the valve turns to either side [rad]."""
 
 _VALVE = Joint(
-    VALVE_JOINT,
+    "valve_joint",
     "stand",
     "valve",
     axis=(0.0, 0.0, 1.0),
     lower=-KNOB_RANGE,
     upper=KNOB_RANGE,
-    velocity=VALVE_SPEED,
-    effort=LARGEST_EFFORT,
+    velocity=20.0,
+    effort=_LARGEST_EFFORT,
 )
 
 _LIMIT_SOLREF = (0.02, 1.0)

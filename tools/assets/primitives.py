@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.articulated.shapes import Shape
+from isaaclab_pc.assets.articulated import Shape
 from tools.assets.kinematics import Joint, Vector
 
 DARK: Vector = (0.25, 0.25, 0.28)

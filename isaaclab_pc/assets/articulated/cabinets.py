@@ -8,10 +8,7 @@ from typing import Literal
 import numpy as np
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.articulated.shapes import Shape, Shapes, Vector
-
-DRAWER_JOINT = "drawer_joint"
-"""The drawer's slide; 0 is closed."""
+from isaaclab_pc.assets.articulated import Shape, Shapes, Vector
 
 DRAWER_AXIS: Vector = (-1.0, 0.0, 0.0)
 """Direction in which a drawer opens, in the root frame."""
@@ -19,11 +16,8 @@ DRAWER_AXIS: Vector = (-1.0, 0.0, 0.0)
 _PANEL = 0.01
 """Thickness of the boards [m]."""
 
-_PLATE = 0.008
-"""Thickness of the plate that holds a knob or an edge from below [m]."""
-
 _PLATE_BELOW = 0.029
-"""Depth of its middle below the handle's centre [m]: fingertips behind the handle stay above it."""
+"""Depth, below a knob's or an edge's centre, of the plate that holds it [m]: fingertips stay above the plate."""
 
 _WOOD = (0.55, 0.42, 0.30)
 _LIGHT_WOOD = (0.72, 0.60, 0.45)
@@ -75,10 +69,6 @@ class Cabinet:
         """Middle and width of the drawer's front along y."""
         return self.side * self.width / 4, self.width / 2 if self.side else self.width
 
-    def upper_limits(self) -> dict[str, float]:
-        """Return the upper limits of the joints by name, as USD has them."""
-        return {DRAWER_JOINT: self.travel}
-
     def shapes(self) -> Shapes:
         """Return the shapes by the prim that they are below."""
         return {"body/cabinet": self._body(), "drawer/drawer": self._drawer(), "drawer/handle": self._handle()}
@@ -108,12 +98,11 @@ class Cabinet:
         width = span - 2 * _PANEL - 0.01
         depth = self.depth - 2 * _PANEL - 0.01
         at = -self.depth / 2 + _PANEL + depth / 2
-        floor = 0.03
-        wall = (0.10, floor + 0.05)
+        wall = (0.10, 0.08)
         front = (_PANEL, span, self.height - 0.01)
         shapes = [
             Shape("box", (-self.depth / 2 + _PANEL / 2, middle, self.height / 2 + 0.005), front, _LIGHT_WOOD),
-            Shape("box", (at, middle, floor), (depth, width, _PANEL), _LIGHT_WOOD),
+            Shape("box", (at, middle, 0.03), (depth, width, _PANEL), _LIGHT_WOOD),
             Shape("box", (at + depth / 2 - _PANEL / 2, middle, wall[1]), (_PANEL, width, wall[0]), _LIGHT_WOOD),
         ]
         for side in (-1.0, 1.0):
@@ -130,12 +119,11 @@ class Cabinet:
         if self.handle == "bar":
             ends = (y - length / 2, y + length / 2)
             return [lip, *(Shape("box", (x + post / 2, end, z), (post, 0.012, 0.012), _STEEL) for end in ends)]
-        plate = (post + radius, length if self.handle == "edge" else 0.02, _PLATE)
-        web = (2 * radius, length, _PLATE_BELOW)
+        plate = (post + radius, length if self.handle == "edge" else 0.02, 0.008)
         return [
             lip,
             Shape("box", (x + (post - radius) / 2, y, z - _PLATE_BELOW), plate, _STEEL),
-            Shape("box", (x, y, z - _PLATE_BELOW / 2), web, _STEEL),
+            Shape("box", (x, y, z - _PLATE_BELOW / 2), (2 * radius, length, _PLATE_BELOW), _STEEL),
         ]
 
 
@@ -143,23 +131,22 @@ def _draw(seed: int) -> Cabinet:
     g = np.random.default_rng(seed)
     handle = ("bar", "knob", "edge")[seed % 3]
     side = int(g.integers(-1, 2))
-    width = float(g.uniform(0.20, 0.28) if side == 0 else g.uniform(0.29, 0.35))
-    radius = float(g.uniform(0.005, 0.008))
-    span = width / 2 if side else width
-    longest = span - 0.02 - 2 * radius
-    shortest = {"bar": 0.085, "knob": 0.03, "edge": longest}[handle]
-    length = float(g.uniform(shortest, {"bar": min(0.15, longest), "knob": 0.045, "edge": longest}[handle]))
+    width = g.uniform(0.20, 0.28) if side == 0 else g.uniform(0.29, 0.35)
+    radius = g.uniform(0.005, 0.008)
+    longest = (width / 2 if side else width) - 0.02 - 2 * radius
+    lengths = {"bar": (0.085, min(0.15, longest)), "knob": (0.03, 0.045), "edge": (longest, longest)}
+    length = g.uniform(*lengths[handle])
     return Cabinet(
-        depth=float(g.uniform(0.16, 0.22)),
+        depth=g.uniform(0.16, 0.22),
         width=width,
-        height=float(g.uniform(0.16, 0.22)),
+        height=g.uniform(0.16, 0.22),
         side=side,
         handle=handle,
         handle_length=length,
         handle_radius=radius,
-        handle_y=side * width / 4 + float(g.uniform(-0.5, 0.5)) * (longest - length),
-        below_top=float(g.uniform(0.02, 0.03)),
-        gap=float(g.uniform(0.05, 0.06)),
+        handle_y=side * width / 4 + g.uniform(-0.5, 0.5) * (longest - length),
+        below_top=g.uniform(0.02, 0.03),
+        gap=g.uniform(0.05, 0.06),
     )
 
 

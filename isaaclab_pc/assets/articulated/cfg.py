@@ -15,8 +15,7 @@ from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
 from isaaclab.utils import configclass, replace
 from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
-from isaaclab_pc.assets.articulated.cabinets import CABINETS, DRAWER_JOINT, Cabinet
-from isaaclab_pc.assets.articulated.shapes import Vector
+from isaaclab_pc.assets.articulated.cabinets import CABINETS, Cabinet
 from isaaclab_pc.assets.articulated.valves import VALVES, Valve
 from isaaclab_pc.assets.physics_properties import (
     MAX_DEPENETRATION_VELOCITY,
@@ -33,18 +32,6 @@ CABINET_USD = _DATA / "cabinet.usda"
 VALVE_USD = _DATA / "valve.usda"
 """File of the valve."""
 
-DRAWER_SPEED = 2.0
-"""Limit of the drawer's speed [m/s]."""
-
-VALVE_JOINT = "valve_joint"
-"""The valve's vertical axis."""
-
-VALVE_SPEED = 20.0
-"""Limit of the valve's speed [rad/s]."""
-
-LARGEST_EFFORT = 100.0
-"""Limit of what drives of either joint may give [N or N*m]; both have none."""
-
 
 @configclass
 class ResizedUsdCfg(sim_utils.UsdFileCfg):
@@ -53,24 +40,13 @@ class ResizedUsdCfg(sim_utils.UsdFileCfg):
     func: str = "{DIR}.spawner:spawn_resized"
 
     size: Cabinet | Valve | None = None
-    """What its shapes and its joint's limit are to be; None: as they are in the file."""
+    """Sizes of its shapes and its drawer's travel; None: those of the file."""
 
 
 def _articulated_cfg(
-    name: str,
-    usd: Path,
-    sizes: Sequence[Cabinet | Valve],
-    joint: str,
-    speed: float,
-    pos: Vector,
-    *,
-    joint_friction: float,
-    damping: float,
+    usd: Path, sizes: Sequence[Cabinet | Valve], x: float, *, joint_friction: float, damping: float
 ) -> ArticulationCfg:
-    """Return an articulation that stands with the middle of its foot at ``pos`` in the environment's frame [m].
-
-    Several ``sizes`` are dealt out to the environments as evenly as may be.
-    """
+    """Return an articulation that stands ``x`` [m] in front of the robot; ``sizes`` are dealt out evenly."""
     spawn = ResizedUsdCfg(
         usd_path=str(usd),
         rigid_props=[PhysxRigidBodyCfg(max_depenetration_velocity=MAX_DEPENETRATION_VELOCITY)],
@@ -79,22 +55,19 @@ def _articulated_cfg(
         physics_material=friction(1.0),
     )
     assets: list[sim_utils.SpawnerCfg] = [replace(spawn, size=size) for size in sizes]
+    passive = ImplicitActuatorCfg(
+        joint_names_expr=[".*"],
+        stiffness=0.0,
+        damping=damping,
+        # PhysX asks for both; Newton has one.
+        friction=joint_friction,
+        dynamic_friction=joint_friction,
+    )
     return ArticulationCfg(
-        prim_path=f"{{ENV_REGEX_NS}}/{name}",
-        spawn=spawn if len(sizes) == 1 else sim_utils.MultiAssetSpawnerCfg(assets_cfg=assets),
-        init_state=ArticulationCfg.InitialStateCfg(pos=pos, joint_pos={joint: 0.0}),
-        actuators={
-            "passive": ImplicitActuatorCfg(
-                joint_names_expr=[joint],
-                stiffness=0.0,
-                damping=damping,
-                # PhysX asks for both; Newton has one.
-                friction=joint_friction,
-                dynamic_friction=joint_friction,
-                joint_effort_limit=LARGEST_EFFORT,
-                joint_velocity_limit=speed,
-            )
-        },
+        prim_path=f"{{ENV_REGEX_NS}}/{usd.stem.capitalize()}",
+        spawn=spawn if len(sizes) == 1 else sim_utils.MultiAssetSpawnerCfg(assets_cfg=assets, random_choice=False),
+        init_state=ArticulationCfg.InitialStateCfg(pos=(x, 0.0, 0.0), joint_pos={".*": 0.0}),
+        actuators={"passive": passive},
         soft_joint_pos_limit_factor=1.0,
     )
 
@@ -102,22 +75,16 @@ def _articulated_cfg(
 def cabinet_cfg(cabinets: str = "one") -> ArticulationCfg:
     """Return a cabinet with one drawer, which opens towards -x; semantic classes ``cabinet``, ``drawer``, ``handle``.
 
-    Friction of 1 N and damping of 10 N*s/m hold the drawer where it is left. ``cabinets`` is a set of
-    :data:`.cabinets.SETS`.
+    Friction of 1 N and damping of 10 N*s/m hold the drawer where it is left. ``cabinets`` names a set of
+    :data:`.cabinets.CABINETS`.
     """
-    sizes = CABINETS[cabinets]
-    pos = (0.66, 0.0, 0.0)
-    return _articulated_cfg(
-        "Cabinet", CABINET_USD, sizes, DRAWER_JOINT, DRAWER_SPEED, pos, joint_friction=1.0, damping=10.0
-    )
+    return _articulated_cfg(CABINET_USD, CABINETS[cabinets], 0.66, joint_friction=1.0, damping=10.0)
 
 
 def valve_cfg(valves: str = "one") -> ArticulationCfg:
     """Return a valve with a vertical axis and an upright knob; semantic classes ``stand``, ``valve``, ``handle``.
 
-    Friction of 0.05 N*m and damping of 0.05 N*m*s/rad hold it where it is left. ``valves`` is a set of
-    :data:`.valves.SETS`.
+    Friction of 0.05 N*m and damping of 0.05 N*m*s/rad hold it where it is left. ``valves`` names a set of
+    :data:`.valves.VALVES`.
     """
-    sizes = VALVES[valves]
-    pos = (0.51, 0.0, 0.0)
-    return _articulated_cfg("Valve", VALVE_USD, sizes, VALVE_JOINT, VALVE_SPEED, pos, joint_friction=0.05, damping=0.05)
+    return _articulated_cfg(VALVE_USD, VALVES[valves], 0.51, joint_friction=0.05, damping=0.05)

@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from isaaclab.utils import configclass
 
-from isaaclab_pc.assets.articulated.shapes import Shape, Shapes
+from isaaclab_pc.assets.articulated import Shape, Shapes
 
 PAD_HEIGHT = 0.176
 """Height of the tool centre where the fingers touch the knob with their pads alone, in the root frame [m]."""
 
 _SPOKE_HEIGHT = 0.12
 _SPOKE_WIDTH = 0.018
-
 _NUM_BARS = 7
 """Boxes of which spokes and rim are made, at the most."""
+
 _STEEL = (0.60, 0.62, 0.65)
 _RED = (0.75, 0.12, 0.10)
 
@@ -27,11 +26,8 @@ _RED = (0.75, 0.12, 0.10)
 class Valve:
     """A valve that stands on the plane z = 0 of its root frame; its knob is towards +x at joint position 0."""
 
-    kind: Literal["spokes", "wheel"] = "spokes"
-    """Spokes alone, the first of them below the knob, or a rim of six sides on one bar across."""
-
     spokes: int = 4
-    """Number of spokes; one is a crank."""
+    """Number of spokes, the first of them below the knob. One is a crank, two carry a rim of six sides."""
 
     radius: float = 0.09
     """Distance of the knob from the axis [m]."""
@@ -45,10 +41,6 @@ class Valve:
     knob_height: float = 0.16
     """Height of the knob's middle [m]."""
 
-    def upper_limits(self) -> dict[str, float]:
-        """Return the upper limits of the joints, which are those of the file."""
-        return {}
-
     def shapes(self) -> Shapes:
         """Return the shapes by the prim that they are below."""
         stand = (
@@ -58,14 +50,13 @@ class Valve:
         hub = Shape("capsule_z", (0.0, 0.0, _SPOKE_HEIGHT - 0.005), (0.022, 0.01), _RED)
         knob = Shape("capsule_z", (self.radius, 0.0, self.knob_height), (self.knob_radius, self.knob_length), _STEEL)
         stem = Shape("capsule_z", (self.radius, 0.0, _SPOKE_HEIGHT + 0.02), (0.006, 0.04), _STEEL)
-        # The file has as many for all.
-        inside = [_bar(0.0, 0.0, 0.01)] * _NUM_BARS
-        bars = [*self._bars(), *inside][:_NUM_BARS]
+        # The file has as many for all: what is left is inside the hub.
+        bars = [*self._bars(), *[_bar(0.0, 0.0, 0.01)] * _NUM_BARS][:_NUM_BARS]
         return {"stand/stand": stand, "valve/valve": (hub, *bars), "valve/handle": (knob, stem)}
 
     def _bars(self) -> list[Shape]:
         reach = self.radius + 0.01
-        if self.kind == "wheel":
+        if self.spokes == 2:
             # The knob stands where the bar meets the middle of a side.
             side = 2.0 * reach * math.tan(math.pi / 6.0)
             rim = [_bar(turn * math.pi / 3.0, reach, side, across=True) for turn in range(6)]
@@ -84,14 +75,12 @@ def _bar(angle: float, distance: float, length: float, *, across: bool = False) 
 
 def _draw(seed: int) -> Valve:
     g = np.random.default_rng(seed)
-    number = seed % 8
-    radius = float(g.uniform(0.010, 0.017))
-    length = float(g.uniform(0.005, 0.045))
+    knob_radius = g.uniform(0.010, 0.017)
+    length = g.uniform(0.005, 0.045)
     return Valve(
-        kind="wheel" if number == 2 else "spokes",
-        spokes=number or 8,
-        radius=float(g.uniform(0.07, 0.105)),
-        knob_radius=radius,
+        spokes=seed % 8 or 8,
+        radius=g.uniform(0.07, 0.105),
+        knob_radius=knob_radius,
         knob_length=length,
         knob_height=PAD_HEIGHT + 0.006 - length / 2.0,
     )

@@ -34,7 +34,6 @@ def object_set_cfg(
         prim_path=prim_path,
         spawn=sim_utils.MultiUsdFileCfg(
             usd_path=[str(file) for file in usd_files(objects, padded=padded)],
-            random_choice=False,
             rigid_props=free_body_properties(),
             collision_props=[UsdPhysicsCollisionCfg(), patch_contacts()],
             physics_material=patch_friction(1.0),

@@ -131,7 +131,7 @@ def test_objects_that_are_left_out_are_told(cfg: LiftAnyEnvCfg) -> None:
         cfg.scene.num_envs = num_envs
         said = io.StringIO()
         with use(Lines(said)):
-            cfg.deal_objects()
+            cfg.deal()
         assert ("1 of 2 objects are dealt out" in said.getvalue()) == (num_envs == 1)
         spawn: Any = cfg.scene.object.spawn
         assert len(spawn.usd_path) == 2
@@ -140,8 +140,8 @@ def test_objects_that_are_left_out_are_told(cfg: LiftAnyEnvCfg) -> None:
 def test_contacts_that_would_be_those_of_one_object_are_refused(cfg: LiftAnyEnvCfg) -> None:
     presets: Any = cfg.sim.physics
     cfg.sim.physics = presets.newton_mjwarp
-    cfg.deal_objects()
+    cfg.deal()
     solver: Any = presets.newton_mjwarp.solver_cfg
     solver.use_mujoco_contacts = True
     with pytest.raises(ConfigError, match="use_mujoco_contacts"):
-        cfg.deal_objects()
+        cfg.deal()
